@@ -6,7 +6,7 @@ import { copyFile, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 
-import { apiOf, program, startStack } from '../web/stack.mjs';
+import { apiOf, program, startStack } from '../web/harness.mjs';
 import { freePort, losingAnswers, newApp, python, repository, run, start } from './app.mjs';
 
 const KEY = 'a secret of 24 bytes or more';

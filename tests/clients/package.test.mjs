@@ -5,7 +5,7 @@ import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 
-import { startBrowser, startStack } from '../web/stack.mjs';
+import { startBrowser, startStack } from '../web/harness.mjs';
 import { newApp, repository, run } from './app.mjs';
 
 /** @type {Awaited<ReturnType<typeof startStack>>} */

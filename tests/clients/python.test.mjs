@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { startStack } from '../web/stack.mjs';
+import { startStack } from '../web/harness.mjs';
 import { python } from './app.mjs';
 
 test('the walk-through works with a generated client in Python', async () => {

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 
-import { browse, grab, packet, person, someone, stack } from './browser.mjs';
+import { browse, grab, packet, person, someone, stack } from './harness.mjs';
 
 browse('the first paint comes within a second; an envelope takes at most 60 KB, the form 66 KB, all screens 150 KB', async () => {
   const { id, sender } = await packet({ count: 1, cover: 'wedding' });

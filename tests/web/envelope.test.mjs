@@ -1,11 +1,16 @@
-// How the envelope looks and moves: covers, sizes, languages, motion, machines without Chinese fonts.
+// How the envelope looks and moves, and the way from it to the amount: covers, sizes, languages, motions, colours, fonts.
 
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
-import { test } from 'node:test';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 
-import { browse, fund, grab, isInView, packet, person, someone, stack, textOf, yuan } from './browser.mjs';
-import { pictures } from './stack.mjs';
+import { api, assertAccessible, browse, fund, grab, isInView, packet, person, pictures, someone, stack, startBrowser, textOf, yuan } from './harness.mjs';
+
+const COVERS = ['plain', 'spring', 'wedding', 'birthday'];
+const LOCALES = ['zh-CN', 'zh-TW', 'en-US'];
+const SIZES = /** @type {const} */ ([[320, 568], [568, 320], [390, 844], [844, 390], [768, 1024], [1024, 768], [1440, 900]]);
+const GOT = { 'zh-CN': /^你抢到了/, 'zh-TW': /^你搶到了/, 'en-US': /^You got/ };
 
 browse('each cover is shown, and an unknown one looks plain', async () => {
   const folder = await pictures();
@@ -24,23 +29,45 @@ browse('each cover is shown, and an unknown one looks plain', async () => {
   assert.equal(new Set(looks.values()).size, 4);
 });
 
-browse('a cover is chosen on the form, and the packet has it', async () => {
-  const alice = someone('alice');
-  await fund(alice, 10_000);
-  const page = await person({ name: alice, locale: 'en-US' });
-  await page.goto(stack.url);
-  await page.check('.covers input[value=wedding]');
-  await page.click('.hero .chip >> nth=0');
-  assert.equal(await page.inputValue('#greeting'), 'Happily ever after');
-  await page.click('.quick .chip >> nth=1');
-  assert.equal(await page.inputValue('#total'), '8.88');
-  await page.click('button[type=submit]');
-  await page.waitForSelector('.qr path');
-  const id = (await page.inputValue('#link')).slice(-26);
-  const other = await person({ name: someone() });
-  await other.goto(`${stack.url}/p/${id}`);
-  await other.waitForSelector('#open');
-  assert.match(await other.evaluate(() => getComputedStyle(/** @type {Element} */ (document.querySelector('.envelope'))).getPropertyValue('--cover')), /#a51445/);
+browse('each cover opens in both motions, in every language, on every size, in light and dark, by finger and by key', async () => {
+  let run = 0;
+  for (const cover of COVERS) {
+    for (const locale of /** @type {(keyof typeof GOT)[]} */ (LOCALES)) {
+      for (const still of [false, true]) {
+        // Sizes and colours go round at other paces, so that each meets each cover and language.
+        const [width, height] = /** @type {readonly [number, number]} */ (SIZES[run % SIZES.length]);
+        const dark = run % 4 > 1;
+        run += 1;
+        const what = `${cover} in ${locale}, ${width} x ${height}, ${dark ? 'dark' : 'light'}, ${still ? 'still' : 'moving'}`;
+        const { link, id } = await packet({ cover, count: 2, greeting: '恭喜发财' });
+        const user = someone();
+        const page = await person({ name: user, locale, width, height, dark, still });
+        await page.goto(link);
+        await page.waitForSelector('#open');
+        await page.waitForTimeout(still ? 50 : 450);
+        for (const part of ['.envelope', '#open']) assert.ok(await isInView(page, part), `${part}: ${what}`);
+        await assertAccessible(page, `the envelope: ${what}`);
+        if (run % 3 === 0) {
+          await page.focus('#open');
+          await page.keyboard.press('Enter');
+        } else await page.click('#open');
+        await page.waitForSelector('.result[data-outcome=grabbed] .claim');
+        assert.match((await page.getAttribute('.won', 'aria-label')) ?? '', GOT[locale], what);
+        assert.equal(await yuan(page), (await grab(user, id)).amount, what);
+        // Users who prefer that nothing moves see at most a cross-fade.
+        if (still) {
+          const longest = await page.evaluate(() => Math.max(0, ...document.getAnimations().map((animation) => Number(animation.effect?.getComputedTiming().duration))));
+          assert.ok(longest <= 50, `${longest} ms: ${what}`);
+        }
+        await page.waitForTimeout(still ? 60 : 1_200);
+        assert.ok(await isInView(page, '.won .sum'), `the amount: ${what}`);
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+        assert.ok(wide <= width, `${wide} wide: ${what}`);
+        await assertAccessible(page, `the result: ${what}`);
+        await page.context().close();
+      }
+    }
+  }
 });
 
 browse('a greeting of 64 characters is not cut, and cannot turn the text around it', async () => {
@@ -80,51 +107,6 @@ browse('the whole envelope and its coin are in view, upright and lying down, on 
   }
 });
 
-browse('the button that sends is in view and never behind the tabs, and the envelope is above it', async () => {
-  for (const [width, height] of /** @type {const} */ ([[320, 568], [390, 844], [844, 390], [1280, 800]])) {
-    const alice = someone('alice');
-    await fund(alice, 10_000);
-    const page = await person({ name: alice, width, height });
-    await page.goto(stack.url);
-    await page.waitForSelector('#total');
-    for (const scrolled of [0, 200, 5_000]) {
-      await page.evaluate((y) => scrollTo(0, y), scrolled);
-      const isOnTop = await page.evaluate(() => {
-        const button = /** @type {HTMLElement} */ (document.querySelector('button[type=submit]'));
-        const { left, top, width: w, height: h, bottom } = button.getBoundingClientRect();
-        const at = document.elementFromPoint(left + w / 2, top + h / 2);
-        return bottom <= innerHeight && (at === button || button.contains(at));
-      });
-      assert.ok(isOnTop, `${width} x ${height}, scrolled by ${scrolled}`);
-    }
-    await page.evaluate(() => scrollTo(0, 0));
-    if (height > 500) assert.ok(await isInView(page, '.envelope'), `the envelope at ${width} x ${height}`);
-    await page.context().close();
-  }
-});
-
-browse('every control can be hit with a finger, and a tap leaves no square', async () => {
-  const { id, sender } = await packet({ count: 2, passphrase: 'sesame' });
-  const over = await packet({ count: 1 });
-  await grab(over.sender, over.id);
-  const page = await person({ name: sender, locale: 'en-US' });
-  for (const [path, selector] of /** @type {const} */ ([['/', '#total'], [`/sent/${id}`, '.qr'], [`/p/${id}`, '#open'], [`/p/${over.id}`, '.result'], ['/mine', '.purse'], ['/verify', '#packet'], ['/rush', '#users']])) {
-    await page.goto(`${stack.url}/#${path}`);
-    await page.waitForSelector(selector);
-    await page.waitForTimeout(400);
-    const small = await page.evaluate(() =>
-      [...document.querySelectorAll('a, button, select, summary, input:not([type=radio])')]
-        .filter((control) => control.checkVisibility() && !control.closest('.skip') && control.getBoundingClientRect().width > 0)
-        .filter((control) => control.getBoundingClientRect().height < 43.5)
-        .map((control) => `${control.outerHTML.slice(0, 80)}: ${Math.round(control.getBoundingClientRect().height)}`),
-    );
-    assert.deepEqual(small, [], path);
-  }
-  await page.goto(`${stack.url}/p/${id}`);
-  await page.waitForSelector('#open');
-  assert.equal(await page.evaluate(() => /** @type {any} */ (getComputedStyle(/** @type {Element} */ (document.querySelector('#open')))).webkitTapHighlightColor), 'rgba(0, 0, 0, 0)');
-});
-
 browse('the amount is on the slip within 900 ms of the answer, and a press skips the rest', async () => {
   for (const skip of [false, true]) {
     const { link, id } = await packet();
@@ -157,66 +139,112 @@ browse('the amount is on the slip within 900 ms of the answer, and a press skips
   }
 });
 
-browse('sealing is seen: the coin falls while the send is under way, and the envelope turns to its code', async () => {
-  const alice = someone('alice');
-  await fund(alice, 10_000);
-  const page = await person({ name: alice });
-  await page.route('**/packets', async (route) => {
-    await new Promise((resolve) => setTimeout(resolve, 600));
-    await route.continue();
+browse('a browser without view transitions moves the slip itself', async () => {
+  const { link, id } = await packet();
+  const user = someone();
+  const page = await person({ name: user });
+  await page.addInitScript(() => {
+    Reflect.deleteProperty(Document.prototype, 'startViewTransition');
+    const seen = /** @type {any} */ (window);
+    seen.moves = [];
+    const animate = Element.prototype.animate;
+    Element.prototype.animate = function (/** @type {Keyframe[] | PropertyIndexedKeyframes | null} */ frames, /** @type {number | KeyframeAnimationOptions | undefined} */ options) {
+      // Where the frame puts the element, and where the slip was.
+      const animation = animate.call(this, frames, options);
+      animation.currentTime = 0;
+      const { left, top, width } = this.getBoundingClientRect();
+      seen.moves.push({ name: this.className, from: [left, top, width], slip: seen.slip });
+      return animation;
+    };
+    const follow = () => {
+      const slip = document.querySelector('.envelope.opened .slip');
+      if (slip) {
+        const { left, top, width } = slip.getBoundingClientRect();
+        seen.slip = [left, top, width];
+      }
+      requestAnimationFrame(follow);
+    };
+    follow();
   });
-  await page.goto(stack.url);
-  await page.fill('#total', '8.88');
-  assert.equal(await page.evaluate(() => document.querySelector('.envelope .coin')?.getAnimations().length), 0);
-  await page.click('button[type=submit]');
-  await page.waitForFunction(() => document.querySelector('.envelope.sealing .coin')?.getAnimations().length);
-  await page.waitForSelector('.envelope.turned .qr path');
-  await page.waitForFunction(() => document.querySelector('.envelope.turned .leaf')?.getAnimations().length === 0);
+  await page.goto(link);
+  await page.click('#open');
+  await page.waitForSelector('.result[data-outcome=grabbed]');
+  assert.equal(await page.evaluate(() => 'startViewTransition' in document), false);
+  /** @type {{name: string, from: number[], slip: number[]}[]} */
+  const moves = await page.evaluate(() => /** @type {any} */ (window).moves);
+  assert.deepEqual(moves.map(({ name }) => name), ['ticket']);
+  for (const { from, slip } of moves) from.forEach((at, i) => assert.ok(Math.abs(at - Number(slip[i])) < 24, `the card begins at ${from}, the slip was at ${slip}`));
+  assert.equal(await yuan(page), (await grab(user, id)).amount);
 });
 
-browse('more luck is more gold', async () => {
+browse('the coin and the amount look the same without a Chinese serif font', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'hongbao-fonts-'));
+  const fonts = join(folder, 'fonts.conf');
+  await writeFile(
+    fonts,
+    '<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd"><fontconfig><include>/etc/fonts/fonts.conf</include><selectfont><rejectfont><glob>*SerifCJK*</glob></rejectfont></selectfont></fontconfig>',
+  );
+  const poor = await startBrowser({ FONTCONFIG_FILE: fonts });
+  try {
+    const { link } = await packet({ cover: 'spring', greeting: '恭喜发财' });
+    const user = someone();
+    /** @param {string[]} parts @param {boolean} opens */
+    const look = async (parts, opens) => {
+      /** @type {string[][]} */
+      const looks = [];
+      for (const using of [undefined, poor]) {
+        const page = await person({ name: user, still: true, ...(using && { using }) });
+        await page.goto(link);
+        if (opens && !using) await page.click('#open');
+        await page.waitForSelector(opens ? '.won .sum path' : '#open path');
+        await page.waitForTimeout(200);
+        looks.push(await Promise.all(parts.map(async (part) => (await page.locator(part).screenshot()).toString('base64'))));
+        await page.context().close();
+      }
+      return parts.map((_, i) => looks[0]?.[i] === looks[1]?.[i]);
+    };
+    // What is written with fonts differs, which shows that the font is gone; what is drawn does not.
+    assert.deepEqual(await look(['#open', '.envelope .greeting'], false), [true, false]);
+    assert.deepEqual(await look(['.won .sum', '.ticket .greeting'], true), [true, false]);
+  } finally {
+    await poor.close();
+    await rm(folder, { recursive: true });
+  }
+});
+
+browse('more luck is more gold, a fen is a gentle joke, and the best has a crown', async () => {
   // One user gets one fen, the other two.
   const { link } = await packet({ split: 'random', total_amount: 3, count: 2 });
   /** @type {number[]} By amount. */
   const grains = [];
-  for (const name of [someone(), someone()]) {
-    const page = await person({ name });
+  const pages = [await person({ name: someone() }), await person({ name: someone() })];
+  for (const page of pages) {
     await page.goto(link);
     await page.click('#open');
     await page.waitForSelector('.won');
     grains[await yuan(page)] = await page.locator('.won .dust i').count();
   }
   assert.ok(Number(grains[1]) > 0 && Number(grains[2]) > Number(grains[1]), `${grains}`);
-});
-
-browse('a fen is a gentle joke, and the best has a crown', async () => {
-  const { link, id } = await packet({ split: 'random', total_amount: 3, count: 2 });
-  const [one, two] = [someone(), someone()];
-  const answers = [await grab(one, id), await grab(two, id)];
-  for (const [user, { amount }] of /** @type {const} */ ([[one, answers[0]], [two, answers[1]]])) {
-    const page = await person({ name: user });
-    await page.goto(link);
+  for (const page of pages) {
+    await page.reload();
     await page.waitForSelector('.won');
+    const amount = await yuan(page);
     assert.equal(await page.locator('.joke').count(), amount === 1 ? 1 : 0);
     assert.equal(await page.isVisible('.luck'), amount === 2);
     if (amount === 2) assert.match(await textOf(page, '.luck'), /运气王/);
   }
 });
 
-browse('glyphs that matter are paths, so they need no Chinese font', async () => {
-  const { link } = await packet();
-  const page = await person({ name: someone(), locale: 'en-US' });
-  await page.goto(link);
-  await page.waitForSelector('#open path');
-  assert.equal(await textOf(page, '#open'), '');
-  await page.click('#open');
-  await page.waitForSelector('.won .sum path');
-  assert.equal(await textOf(page, '.won .sum'), '');
-});
-
-test('each colour is named once', async () => {
-  const css = await readFile(new URL('../../web/assets/style.css', import.meta.url), 'utf8');
-  const colours = [...css.matchAll(/#[0-9a-f]{3,8}\b(?=[;\s,)])/gi)].map(([colour]) => colour.toLowerCase());
-  assert.ok(colours.length > 20);
-  assert.deepEqual(colours.filter((colour, i) => colours.indexOf(colour) !== i), []);
+browse('people have names and pictures in the page’s language', async () => {
+  await fund('alice', 1_000);
+  const { packet_id: id } = await api('alice', 'POST', '/packets', { split: 'equal', total_amount: 200, count: 2 });
+  await grab('bob', id);
+  for (const [locale, sender, winner] of /** @type {const} */ ([['zh-CN', '艾莉 的红包', '阿宝'], ['zh-TW', '艾莉 的紅包', '阿寶'], ['en-US', 'From Alice', 'Bob']])) {
+    const page = await person({ name: someone(), locale });
+    await page.goto(`${stack.url}/p/${id}`);
+    await page.waitForSelector('.claim');
+    assert.equal(await textOf(page, '.envelope .from'), sender);
+    assert.equal(await textOf(page, '.claim .name'), winner);
+    await page.waitForFunction(() => [...document.querySelectorAll('.claim img, .from img')].filter((image) => /** @type {HTMLImageElement} */ (image).naturalWidth > 0).length === 2);
+  }
 });

@@ -1,10 +1,12 @@
-// Grabs in a real browser: every outcome, and a network that fails.
+// A packet in the hands of its readers: every outcome, a network that fails, and what changes while somebody looks.
 
 import assert from 'node:assert/strict';
 
-import { api, assertSoon, browse, fund, grab, packet, person, someone, stack, textOf, yuan } from './browser.mjs';
+import { api, assertAccessible, assertSoon, browse, essential, fund, grab, packet, person, someone, stack, textOf, yuan } from './harness.mjs';
 
-browse('send, share, grab as a second user, sold out for a third, and a reload shows the same', async () => {
+const HOUR_MS = 3_600_000;
+
+essential('send, share, grab as a second user, sold out for a third, and a reload shows the same', async () => {
   const alice = someone('alice');
   await fund(alice, 100_000);
   const page = await person({ name: alice });
@@ -52,6 +54,369 @@ browse('send, share, grab as a second user, sold out for a third, and a reload s
   await bob.reload();
   await bob.waitForSelector('.result[data-outcome=grabbed]');
   assert.equal(await yuan(bob), amount);
+});
+
+essential('a passphrase is asked for, and a wrong one is refused', async () => {
+  const { link, id } = await packet({ passphrase: '芝麻开门' });
+  const user = someone();
+  const page = await person({ name: user, allow: /status of 403 .*\/grab$/ });
+  await page.goto(link);
+  let asked = 0;
+  page.on('request', (request) => {
+    if (request.url().endsWith('/grab')) asked += 1;
+  });
+  // The page knows beforehand that there is a passphrase: a tap without it only shows where to write it.
+  await page.waitForSelector('#word');
+  await page.click('#open');
+  assert.equal(await page.evaluate(() => document.activeElement?.id), 'word');
+  assert.match(await textOf(page, '.envelope-status'), /说对口令/);
+  assert.equal(asked, 0);
+  await page.fill('#word', '开门');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => document.querySelector('.envelope-status')?.textContent?.includes('不对'));
+  assert.equal(asked, 1);
+  assert.ok(await page.evaluate(() => document.querySelector('.envelope')?.getAnimations().length), 'the envelope shakes its head');
+  await page.fill('#word', '芝麻开门 ');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('.result[data-outcome=grabbed]');
+  assert.equal((await grab(user, id)).amount, await yuan(page));
+});
+
+browse('after too many wrong passphrases the page says how long to wait', async () => {
+  const { link } = await packet({ passphrase: 'sesame' });
+  const page = await person({ name: someone(), locale: 'en-US', allow: /status of (403|429) .*\/grab$/ });
+  await page.goto(link);
+  await page.waitForSelector('#word');
+  for (let i = 0; i < 12; i += 1) {
+    await page.fill('#word', `wrong ${i}`);
+    const [answer] = await Promise.all([page.waitForResponse('**/grab'), page.keyboard.press('Enter')]);
+    await page.waitForSelector('.envelope:not(.opening)');
+    if (answer.status() === 429) break;
+  }
+  const wait = async () => Number(/Try again in (\d+) second/.exec(await textOf(page, '.envelope-status'))?.[1]);
+  const first = await wait();
+  assert.ok(first > 0 && first <= 60, `${first}`);
+  assert.equal(await page.isDisabled('#open'), true);
+  await assertSoon(async () => (await wait()) <= first - 2);
+});
+
+browse('a tap after the last slip was taken shows "sold out"', async () => {
+  const { id, link } = await packet({ count: 1 });
+  const page = await person({ name: someone(), allow: /ERR_FAILED/ });
+  await page.goto(link);
+  await page.waitForSelector('#open');
+  // The page has no news of it yet.
+  await page.route(`**/packets/${id}`, (route) => route.abort());
+  await grab(someone(), id);
+  await page.click('#open');
+  await page.waitForSelector('.result[data-outcome=sold_out]');
+});
+
+browse('a closed envelope turns into the result by itself once the last slip is gone', async () => {
+  const { link, id } = await packet({ count: 2 });
+  const page = await person({ name: someone(), locale: 'en-US' });
+  await page.goto(link);
+  await page.waitForSelector('#open');
+  await grab(someone(), id);
+  await assertSoon(async () => /1 left/.test(await textOf(page, '.ends')));
+  await grab(someone(), id);
+  const began = Date.now();
+  await page.waitForSelector('.result[data-outcome=sold_out]');
+  assert.ok(Date.now() - began < 8_000, `after ${Date.now() - began} ms`);
+  // Losing shows how fast it went, the others' luck, and a way to send.
+  await assertSoon(async () => /2 packets, gone in \d+ sec/.test(await textOf(page, '.gone')));
+  await page.click('.lost .button.gold');
+  assert.equal(await page.locator('.claim').count(), 2);
+  await page.click('.lost a.button');
+  await page.waitForSelector('#total');
+});
+
+browse('a packet expires, and the undecided slips are refunded', async () => {
+  const alice = someone('alice');
+  await fund(alice, 10_000);
+  const page = await person({ name: alice, locale: 'en-US' });
+  await page.goto(stack.url);
+  await page.fill('#count', '3');
+  await page.click('.segments label:last-child');
+  // An equal split asks for the amount of each.
+  await page.fill('#total', '10');
+  assert.match(await textOf(page, '#total-hint'), /¥30\.00 in all/);
+  await page.click('summary');
+  await page.selectOption('#expiry', '10');
+  await page.click('button[type=submit]');
+  await page.waitForSelector('.qr path');
+  const id = (await page.inputValue('#link')).slice(-26);
+  assert.equal((await grab(someone(), id)).amount, 1_000);
+  const late = await person({ name: someone('late'), locale: 'en-US' });
+  await late.goto(`${stack.url}/#/p/${id}`);
+  await late.waitForSelector('#open');
+  // The packet was open when the page was loaded. At its end the page says so, without a tap.
+  await late.waitForSelector('.result[data-outcome=expired]');
+  assert.match(await textOf(late, 'h1'), /Too late/);
+  await assertSoon(async () => {
+    await api(alice, 'POST', '/_local/settle');
+    return (await api(alice, 'GET', `/packets/${id}`)).status === 'settled';
+  });
+  await late.reload();
+  await late.waitForSelector('.result[data-outcome=expired]');
+  assert.match(await textOf(late, '.who .foot'), /20\.00 went back/);
+  await page.goto(`${stack.url}/#/mine/sent`);
+  await page.waitForSelector('.history .back');
+  assert.match(await textOf(page, '.history .back'), /¥20\.00 came back/);
+  assert.match(await textOf(page, '.purse .sum'), /90\.00/);
+  assert.match(await textOf(page, '.history .tag'), /Over/);
+});
+
+browse('a packet that the operator closes is closed by itself, at a tap, and after a reload', async () => {
+  for (const [locale, way, says] of /** @type {const} */ ([
+    ['zh-CN', 'by itself', /红包已被关闭/],
+    ['zh-TW', 'at a tap', /紅包已被關閉/],
+    ['en-US', 'at a tap', /This packet was closed/],
+  ])) {
+    const { link, id, sender } = await packet();
+    const page = await person({ name: someone(), locale });
+    const closed = { status: 'closed', closed_at: new Date().toISOString() };
+    let isClosed = false;
+    // The packet as the service shows it once it is closed; at a tap, the page has no news of that yet.
+    await page.route(`**/packets/${id}`, async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, json: { ...(await response.json()), ...(isClosed && closed) } });
+    });
+    await page.route('**/grab', (route) => {
+      isClosed = true;
+      return route.fulfill({ json: { outcome: 'closed', packet_id: id } });
+    });
+    await page.goto(link);
+    await page.waitForSelector('#open');
+    if (way === 'by itself') isClosed = true;
+    else await page.click('#open');
+    await page.waitForSelector('.result[data-outcome=closed]');
+    assert.match(await textOf(page, 'h1'), says);
+    assert.ok((await textOf(page, '.lost .after')).length > 8);
+    await assertAccessible(page, `closed, in ${locale}`);
+    await page.reload();
+    await page.waitForSelector('.result[data-outcome=closed]');
+    // The sender has nothing to share any more; their history says why.
+    const owner = await person({ name: sender, locale });
+    await owner.route(`**/packets/${id}`, async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, json: { ...(await response.json()), ...closed } });
+    });
+    await owner.goto(`${stack.url}/#/sent/${id}`);
+    await owner.waitForSelector('.result[data-outcome=closed]');
+    await owner.route('**/me/packets*', async (route) => {
+      const response = await route.fetch();
+      const body = await response.json();
+      await route.fulfill({ response, json: { ...body, packets: body.packets.map((/** @type {object} */ sent) => ({ ...sent, ...closed })) } });
+    });
+    await owner.goto(`${stack.url}/#/mine/sent`);
+    await owner.waitForSelector('.history .tag.closed');
+  }
+});
+
+browse('a packet for other recipients, and one that does not exist', async () => {
+  const { link } = await packet({ recipients: ['friend'] });
+  const page = await person({ name: someone(), allow: /status of (403|404)/ });
+  await page.goto(link);
+  await page.waitForSelector('.notice[data-kind=not-for-you]');
+  await page.goto(`${stack.url}/#/p/01JZZZZZZZZZZZZZZZZZZZZZZZ`);
+  await page.waitForSelector('.notice[data-kind=not-found]');
+  await page.goto(`${stack.url}/#/nowhere`);
+  await page.waitForSelector('.notice a[href="#/"]');
+});
+
+browse('a sender who is not among the recipients watches their own packet, and it stays', async () => {
+  const sender = someone('sender');
+  await fund(sender, 10_000);
+  const { packet_id: id } = await api(sender, 'POST', '/packets', { split: 'equal', total_amount: 200, count: 2, recipients: ['friend', 'other'] });
+  const page = await person({ name: sender, locale: 'en-US' });
+  await page.goto(`${stack.url}/p/${id}`);
+  await page.waitForSelector('.who');
+  assert.equal(await page.isVisible('#open'), false);
+  assert.match(await textOf(page, '.envelope-status'), /you are not among them/);
+  await grab('friend', id);
+  await page.waitForSelector('.claim');
+  assert.match(await textOf(page, '.who .progress'), /1 of 2 opened/);
+});
+
+browse('a scheduled packet counts down by the server’s clock and opens in that very second, also if this machine’s is wrong or is corrected', async () => {
+  for (const [before, after] of /** @type {const} */ ([[-600_000, -600_000], [-20_000, 0], [0, 3 * HOUR_MS], [HOUR_MS, 0]])) {
+    const startsAt = new Date(Date.now() + 5_000);
+    const { link } = await packet({ starts_at: startsAt.toISOString() });
+    const page = await person({ name: someone(), locale: 'en-US', aheadMs: before });
+    await page.goto(link);
+    await page.waitForSelector('.starts span');
+    assert.equal(await page.isDisabled('#open'), true);
+    assert.match(await textOf(page, '.starts span'), /^00:00:0\d$/);
+    await page.evaluate((now) => {
+      /** @type {any} */ (window).aheadMs = now;
+    }, after);
+    await page.waitForSelector('#open:enabled');
+    const early = startsAt.getTime() - Date.now();
+    assert.ok(early < 50 && early > -2_000, `${early} ms before the start`);
+    await page.click('#open');
+    await page.waitForSelector('.result[data-outcome=grabbed]');
+  }
+});
+
+browse('the end and the day of a claim go by the server’s time', async () => {
+  const { link, id } = await packet({ expires_in_s: 3_600, count: 2 });
+  await api(someone(), 'POST', `/packets/${id}/grab`, {});
+  const page = await person({ name: someone(), locale: 'en-US', aheadMs: 50 * HOUR_MS });
+  await page.goto(link);
+  await page.waitForSelector('.claim time');
+  assert.match(await textOf(page, '.ends'), /ends in (01:00:00|00:59:\d\d)/);
+  // A claim of today shows no date.
+  assert.match(await textOf(page, '.claim time'), /^\d\d:\d\d:\d\d$/);
+});
+
+browse('three days are days, not hours', async () => {
+  const { link } = await packet({ expires_in_s: 259_200 });
+  const page = await person({ name: someone(), locale: 'en-US' });
+  await page.goto(link);
+  await page.waitForSelector('#open');
+  assert.match(await textOf(page, '.ends'), /ends in (3 days 00:00:00|2 days 23:59:\d\d)/);
+});
+
+browse('the coin can be pressed before the modules are there, once, and the press counts', async () => {
+  for (const passphrase of [undefined, 'sesame']) {
+    const { link, id } = await packet({ passphrase });
+    const user = someone();
+    const page = await person({ name: user, locale: 'en-US' });
+    let grabs = 0;
+    page.on('request', (request) => {
+      if (request.url().endsWith('/grab')) grabs += 1;
+    });
+    /** @type {() => void} */
+    let release = () => {};
+    const held = new Promise((resolve) => {
+      release = () => resolve(null);
+    });
+    await page.route('**/packet/screen.js', async (route) => {
+      await held;
+      await route.continue();
+    });
+    await page.goto(link, { waitUntil: 'commit' });
+    await page.click('.coin');
+    await page.evaluate(() => document.getElementById('early')?.click());
+    assert.ok(await page.evaluate(() => document.querySelector('.coin')?.getAnimations().length), 'the coin turns');
+    release();
+    if (passphrase) {
+      await page.waitForFunction(() => document.activeElement?.id === 'word');
+      assert.match(await textOf(page, '.envelope-status'), /Say the passphrase/);
+      assert.equal(grabs, 0);
+      continue;
+    }
+    await page.waitForSelector('.result[data-outcome=grabbed]');
+    assert.deepEqual([grabs, await yuan(page)], [1, (await grab(user, id)).amount]);
+  }
+});
+
+browse('a slow grab: the page says so, and the grab takes effect once', async () => {
+  const { link, id } = await packet();
+  const user = someone();
+  const page = await person({ name: user, locale: 'en-US' });
+  let isSlow = true;
+  await page.route('**/grab', async (route) => {
+    if (isSlow) await new Promise((resolve) => setTimeout(resolve, 3_500));
+    isSlow = false;
+    await route.continue();
+  });
+  await page.goto(link);
+  await page.click('#open');
+  await page.waitForSelector('.envelope.slow');
+  assert.match(await textOf(page, '.envelope-status'), /network is slow/);
+  await page.waitForSelector('.result[data-outcome=grabbed]');
+  assert.equal((await api(user, 'GET', `/packets/${id}`)).claimed_count, 1);
+});
+
+browse('no answer: the page says so, and a retry shows the slip that the first try won', async () => {
+  const { link, id } = await packet();
+  const user = someone();
+  const page = await person({ name: user, locale: 'en-US', allow: /net::ERR_FAILED/ });
+  let isBroken = true;
+  await page.route('**/grab', async (route) => {
+    if (!isBroken) return route.continue();
+    // The service carries out the grab; its answer is lost.
+    await route.fetch();
+    await route.abort();
+  });
+  await page.goto(link);
+  await page.click('#open');
+  await page.waitForSelector('.notice[data-kind=no-answer]', { timeout: 30_000 });
+  isBroken = false;
+  await page.click('.notice button');
+  await page.waitForSelector('.result[data-outcome=grabbed]');
+  const seen = await api(user, 'GET', `/packets/${id}`);
+  assert.deepEqual([seen.claimed_count, seen.mine.amount], [1, await yuan(page)]);
+});
+
+browse('a busy service is asked again after Retry-After', async () => {
+  const { link } = await packet();
+  const page = await person({ name: someone(), allow: /status of 503/ });
+  let left = 2;
+  await page.route('**/grab', (route) => {
+    left -= 1;
+    if (left < 0) return route.continue();
+    return route.fulfill({ status: 503, headers: { 'Retry-After': '1' }, contentType: 'application/problem+json', body: JSON.stringify({ code: 'unavailable' }) });
+  });
+  await page.goto(link);
+  await page.click('#open');
+  await page.waitForSelector('.envelope.slow');
+  await page.waitForSelector('.result[data-outcome=grabbed]');
+});
+
+browse('offline: the page says so, and goes on by itself', async () => {
+  const { link } = await packet();
+  const page = await person({ name: someone(), allow: /ERR_INTERNET_DISCONNECTED/ });
+  await page.goto(link);
+  await page.waitForSelector('#open');
+  await page.context().setOffline(true);
+  await page.click('#open');
+  await page.waitForSelector('.notice[data-kind=offline]', { timeout: 30_000 });
+  let tries = 0;
+  page.on('request', (request) => {
+    if (request.url().endsWith('/grab')) tries += 1;
+  });
+  await page.context().setOffline(false);
+  await page.waitForSelector('.result[data-outcome=grabbed]');
+  assert.equal(tries, 1);
+});
+
+browse('a slow start: every screen says that it is loading', async () => {
+  const { id, sender } = await packet();
+  const page = await person({ name: sender, locale: 'en-US' });
+  for (const [path, selector] of /** @type {const} */ ([['/', '#total'], ['/mine', '.purse'], [`/p/${id}`, '#open'], [`/sent/${id}`, '.qr']])) {
+    /** @type {() => void} */
+    let answer = () => {};
+    const held = new Promise((resolve) => {
+      answer = () => resolve(null);
+    });
+    const hold = async (/** @type {import('playwright-core').Route} */ route) => {
+      await held;
+      await route.continue();
+    };
+    await page.route(/\/(me|packets)\//, hold);
+    await page.goto(`${stack.url}/#${path}`);
+    await page.waitForSelector('.waiting');
+    assert.match(await textOf(page, '.waiting'), /Loading/);
+    answer();
+    await page.waitForSelector(selector);
+    assert.equal(await page.isVisible('.waiting'), false);
+    await page.unroute(/\/(me|packets)\//, hold);
+  }
+});
+
+browse('without a screen that could not be loaded, the page says that it is offline, and goes on by itself', async () => {
+  const page = await person({ name: someone(), locale: 'en-US', allow: /ERR_INTERNET_DISCONNECTED/ });
+  await page.goto(stack.url);
+  await page.waitForSelector('#total');
+  await page.context().setOffline(true);
+  await page.click('.tabs a[href="#/mine"]');
+  await page.waitForSelector('.notice[data-kind=offline]');
+  assert.doesNotMatch(await textOf(page, '.notice'), /TypeError/);
+  await page.context().setOffline(false);
+  await page.waitForSelector('.purse');
 });
 
 browse('a poll without news is answered with 304', async () => {
@@ -114,200 +479,47 @@ browse('the pauses between polls grow, and a hidden page does not poll', async (
   await assertSoon(async () => asked > unseen);
 });
 
-browse('a tap after the last slip was taken shows "sold out"', async () => {
-  const { id, link } = await packet({ count: 1 });
-  const page = await person({ name: someone(), allow: /ERR_FAILED/ });
-  await page.goto(link);
-  await page.waitForSelector('#open');
-  // The page has no news of it yet.
-  await page.route(`**/packets/${id}`, (route) => route.abort());
-  await grab(someone(), id);
-  await page.click('#open');
-  await page.waitForSelector('.result[data-outcome=sold_out]');
-});
-
-browse('a passphrase is asked for, and a wrong one is refused', async () => {
-  const { link, id } = await packet({ passphrase: '芝麻开门' });
-  const user = someone();
-  const page = await person({ name: user, allow: /status of 403 .*\/grab$/ });
-  await page.goto(link);
+browse('a list of 3,000 claims is read as it comes into view, and has at most 100 rows', async () => {
+  const count = 3_000;
+  const me = someone('me');
+  const { link, id } = await packet({ count: count + 10, total_amount: 100_000, split: 'equal' });
+  await grab(me, id);
+  for (let i = 1; i < count; i += 50) await Promise.all(Array.from({ length: Math.min(50, count - i) }, (_, n) => grab(`many-${i + n}`, id)));
+  const page = await person({ name: me, locale: 'en-US' });
   let asked = 0;
   page.on('request', (request) => {
-    if (request.url().endsWith('/grab')) asked += 1;
+    if (request.url().includes('/claims')) asked += 1;
   });
-  // The page knows beforehand that there is a passphrase: a tap without it only shows where to write it.
-  await page.waitForSelector('#word');
-  await page.click('#open');
-  assert.equal(await page.evaluate(() => document.activeElement?.id), 'word');
-  assert.match(await textOf(page, '.envelope-status'), /说对口令/);
-  assert.equal(asked, 0);
-  await page.fill('#word', '开门');
-  await page.keyboard.press('Enter');
-  await page.waitForFunction(() => document.querySelector('.envelope-status')?.textContent?.includes('不对'));
-  assert.equal(asked, 1);
-  assert.ok(await page.evaluate(() => document.querySelector('.envelope')?.getAnimations().length), 'the envelope shakes its head');
-  await page.fill('#word', '芝麻开门 ');
-  await page.keyboard.press('Enter');
-  await page.waitForSelector('.result[data-outcome=grabbed]');
-  assert.equal((await grab(user, id)).amount, await yuan(page));
-});
-
-browse('after too many wrong passphrases the page says how long to wait', async () => {
-  const { link } = await packet({ passphrase: 'sesame' });
-  const page = await person({ name: someone(), locale: 'en-US', allow: /status of (403|429) .*\/grab$/ });
   await page.goto(link);
-  await page.waitForSelector('#word');
-  for (let i = 0; i < 12; i += 1) {
-    await page.fill('#word', `wrong ${i}`);
-    const [answer] = await Promise.all([page.waitForResponse('**/grab'), page.keyboard.press('Enter')]);
-    await page.waitForSelector('.envelope:not(.opening)');
-    if (answer.status() === 429) break;
-  }
-  const wait = async () => Number(/Try again in (\d+) second/.exec(await textOf(page, '.envelope-status'))?.[1]);
-  const first = await wait();
-  assert.ok(first > 0 && first <= 60, `${first}`);
-  assert.equal(await page.isDisabled('#open'), true);
-  await assertSoon(async () => (await wait()) <= first - 2);
-});
-
-browse('a packet for other recipients, and one that does not exist', async () => {
-  const { link } = await packet({ recipients: ['friend'] });
-  const page = await person({ name: someone(), allow: /status of (403|404)/ });
-  await page.goto(link);
-  await page.waitForSelector('.notice[data-kind=not-for-you]');
-  await page.goto(`${stack.url}/#/p/01JZZZZZZZZZZZZZZZZZZZZZZZ`);
-  await page.waitForSelector('.notice[data-kind=not-found]');
-  await page.goto(`${stack.url}/#/nowhere`);
-  await page.waitForSelector('.notice a[href="#/"]');
-});
-
-browse('a packet expires, and the undecided slips are refunded', async () => {
-  const alice = someone('alice');
-  await fund(alice, 10_000);
-  const page = await person({ name: alice, locale: 'en-US' });
-  await page.goto(stack.url);
-  await page.fill('#count', '3');
-  await page.click('.segments label:last-child');
-  // An equal split asks for the amount of each.
-  await page.fill('#total', '10');
-  assert.match(await textOf(page, '#total-hint'), /¥30\.00 in all/);
-  await page.click('summary');
-  await page.selectOption('#expiry', '10');
-  await page.click('button[type=submit]');
-  await page.waitForSelector('.qr path');
-  const id = (await page.inputValue('#link')).slice(-26);
-  assert.equal((await grab(someone(), id)).amount, 1_000);
-  const late = await person({ name: someone('late'), locale: 'en-US' });
-  await late.goto(`${stack.url}/#/p/${id}`);
-  await late.waitForSelector('#open');
-  // The packet was open when the page was loaded. At its end the page says so, without a tap.
-  await late.waitForSelector('.result[data-outcome=expired]');
-  assert.match(await textOf(late, 'h1'), /Too late/);
+  await page.waitForSelector('.claim');
+  assert.ok(asked <= 2, `${asked} requests for the first rows`);
+  // The user's own claim is the oldest: it is on top all the same.
+  assert.match(await textOf(page, '.pin.me'), /\(you\)/);
+  const last = async () => Number((await page.locator('.claim').last().getAttribute('aria-posinset')) ?? 0);
+  let rowsMost = 0;
   await assertSoon(async () => {
-    await api(alice, 'POST', '/_local/settle');
-    return (await api(alice, 'GET', `/packets/${id}`)).status === 'settled';
+    await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+    rowsMost = Math.max(rowsMost, await page.locator('.claim').count());
+    return (await last()) === count;
   });
-  await late.reload();
-  await late.waitForSelector('.result[data-outcome=expired]');
-  assert.match(await textOf(late, '.who .foot'), /20\.00 went back/);
-  await page.goto(`${stack.url}/#/mine/sent`);
-  await page.waitForSelector('.history .back');
-  assert.match(await textOf(page, '.history .back'), /¥20\.00 came back/);
-  assert.match(await textOf(page, '.purse .sum'), /90\.00/);
-  assert.match(await textOf(page, '.history .tag'), /Over/);
-});
+  assert.ok(asked <= 31, `${asked} requests`);
+  assert.ok(rowsMost <= 100, `${rowsMost} rows`);
+  assert.equal(await page.locator('.claim.me').count(), 1, 'the own claim is the oldest one');
 
-browse('a slow grab: the page says so, and the grab takes effect once', async () => {
-  const { link, id } = await packet();
-  const user = someone();
-  const page = await person({ name: user, locale: 'en-US' });
-  let isSlow = true;
-  await page.route('**/grab', async (route) => {
-    if (isSlow) await new Promise((resolve) => setTimeout(resolve, 3_500));
-    isSlow = false;
-    await route.continue();
+  // One new claim costs one request, and moves one row.
+  await page.evaluate(() => scrollTo(0, 0));
+  await page.waitForFunction(() => document.querySelector('.claim')?.getAttribute('aria-posinset') === '1');
+  asked = 0;
+  await page.evaluate(() => {
+    const seen = /** @type {any} */ (window);
+    seen.added = 0;
+    new MutationObserver((changes) => {
+      for (const { addedNodes } of changes) seen.added += addedNodes.length;
+    }).observe(/** @type {Node} */ (document.querySelector('.claims')), { childList: true });
   });
-  await page.goto(link);
-  await page.click('#open');
-  await page.waitForSelector('.envelope.slow');
-  assert.match(await textOf(page, '.envelope-status'), /network is slow/);
-  await page.waitForSelector('.result[data-outcome=grabbed]');
-  assert.equal((await api(user, 'GET', `/packets/${id}`)).claimed_count, 1);
-});
-
-browse('a slow start: every screen says that it is loading', async () => {
-  const { id, sender } = await packet();
-  const page = await person({ name: sender, locale: 'en-US' });
-  for (const [path, selector] of /** @type {const} */ ([['/', '#total'], ['/mine', '.purse'], [`/p/${id}`, '#open'], [`/sent/${id}`, '.qr']])) {
-    /** @type {() => void} */
-    let answer = () => {};
-    const held = new Promise((resolve) => {
-      answer = () => resolve(null);
-    });
-    const hold = async (/** @type {import('playwright-core').Route} */ route) => {
-      await held;
-      await route.continue();
-    };
-    await page.route(/\/(me|packets)\//, hold);
-    await page.goto(`${stack.url}/#${path}`);
-    await page.waitForSelector('.waiting');
-    assert.match(await textOf(page, '.waiting'), /Loading/);
-    answer();
-    await page.waitForSelector(selector);
-    assert.equal(await page.isVisible('.waiting'), false);
-    await page.unroute(/\/(me|packets)\//, hold);
-  }
-});
-
-browse('no answer: the page says so, and a retry shows the slip that the first try won', async () => {
-  const { link, id } = await packet();
-  const user = someone();
-  const page = await person({ name: user, locale: 'en-US', allow: /net::ERR_FAILED/ });
-  let isBroken = true;
-  await page.route('**/grab', async (route) => {
-    if (!isBroken) return route.continue();
-    // The service carries out the grab; its answer is lost.
-    await route.fetch();
-    await route.abort();
-  });
-  await page.goto(link);
-  await page.click('#open');
-  await page.waitForSelector('.notice[data-kind=no-answer]', { timeout: 30_000 });
-  isBroken = false;
-  await page.click('.notice button');
-  await page.waitForSelector('.result[data-outcome=grabbed]');
-  const seen = await api(user, 'GET', `/packets/${id}`);
-  assert.deepEqual([seen.claimed_count, seen.mine.amount], [1, await yuan(page)]);
-});
-
-browse('a busy service is asked again after Retry-After', async () => {
-  const { link } = await packet();
-  const page = await person({ name: someone(), allow: /status of 503/ });
-  let left = 2;
-  await page.route('**/grab', (route) => {
-    left -= 1;
-    if (left < 0) return route.continue();
-    return route.fulfill({ status: 503, headers: { 'Retry-After': '1' }, contentType: 'application/problem+json', body: JSON.stringify({ code: 'unavailable' }) });
-  });
-  await page.goto(link);
-  await page.click('#open');
-  await page.waitForSelector('.envelope.slow');
-  await page.waitForSelector('.result[data-outcome=grabbed]');
-});
-
-browse('offline: the page says so, and goes on by itself', async () => {
-  const { link } = await packet();
-  const page = await person({ name: someone(), allow: /ERR_INTERNET_DISCONNECTED/ });
-  await page.goto(link);
-  await page.waitForSelector('#open');
-  await page.context().setOffline(true);
-  await page.click('#open');
-  await page.waitForSelector('.notice[data-kind=offline]', { timeout: 30_000 });
-  let tries = 0;
-  page.on('request', (request) => {
-    if (request.url().endsWith('/grab')) tries += 1;
-  });
-  await page.context().setOffline(false);
-  await page.waitForSelector('.result[data-outcome=grabbed]');
-  assert.equal(tries, 1);
+  await grab(someone('new'), id);
+  await assertSoon(async () => /3,001 of/.test(await textOf(page, '.who .progress')) && /^new-/.test(await textOf(page, '.claim .name')));
+  await page.waitForTimeout(300);
+  assert.equal(asked, 1);
+  assert.equal(await page.evaluate(() => /** @type {any} */ (window).added), 1);
 });

@@ -2,9 +2,7 @@
 
 import { writeFile } from 'node:fs/promises';
 
-import { animation, record } from './animation.mjs';
-import { browse, fund, grab, person, stack } from './browser.mjs';
-import { pictures } from './stack.mjs';
+import { browse, fund, grab, person, pictures, stack } from './harness.mjs';
 
 const LANGUAGES = /** @type {const} */ ([['zh-CN', 'zh', '新年快乐，万事如意'], ['en-US', 'en', 'Happy New Year']]);
 
@@ -82,3 +80,92 @@ browse('an animation of sending, opening and the result', async () => {
     await writeFile(`${folder}packet-${suffix}.webp`, await animation(bob, [sent, await opening()], { width: 312, height: 624 }));
   }
 });
+
+// --- The animation: what a page showed, as an animated WebP. The browser encodes each frame; the container is written here.
+
+/** @typedef {import('playwright-core').Page} Page */
+/** @typedef {{jpeg: string, atMs: number}} Frame */
+
+/** The last frame, and any long pause, is shown this long. */
+const PAUSE_MOST_MS = 1_600;
+/** No more than about 25 frames a second. */
+const FRAME_LEAST_MS = 40;
+const QUALITY = 0.72;
+
+/** Records a page until the returned function is called. @param {Page} page @returns {Promise<() => Promise<Frame[]>>} */
+async function record(page) {
+  /** @type {Frame[]} */
+  const frames = [];
+  const session = await page.context().newCDPSession(page);
+  session.on('Page.screencastFrame', ({ data, metadata, sessionId }) => {
+    frames.push({ jpeg: data, atMs: (metadata.timestamp ?? 0) * 1_000 });
+    void session.send('Page.screencastFrameAck', { sessionId }).catch(() => {});
+  });
+  await session.send('Page.startScreencast', { format: 'jpeg', quality: 95 });
+  return async () => {
+    await session.send('Page.stopScreencast');
+    await session.detach();
+    return frames;
+  };
+}
+
+/**
+ * Joins recordings to one animation, which repeats for ever.
+ * @param {Page} page any page; it encodes
+ * @param {Frame[][]} clips
+ * @param {{width: number, height: number}} size
+ */
+async function animation(page, clips, { width, height }) {
+  const shown = clips.flatMap((clip) => {
+    const kept = clip.filter(({ atMs }, i) => i === 0 || i === clip.length - 1 || /** @type {Frame} */ (clip[i + 1]).atMs - atMs >= FRAME_LEAST_MS);
+    return kept.map(({ jpeg, atMs }, i) => ({ jpeg, ms: Math.min(PAUSE_MOST_MS, Math.max(FRAME_LEAST_MS, (kept[i + 1]?.atMs ?? Infinity) - atMs)) }));
+  });
+  const parts = [];
+  for (const { jpeg, ms } of shown) {
+    const webp = await page.evaluate(
+      async ([data, w, h, quality]) => {
+        // The page's policy allows no picture from a data URL.
+        const image = await createImageBitmap(new Blob([Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0))]));
+        const canvas = document.createElement('canvas');
+        [canvas.width, canvas.height] = [w, h];
+        const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext('2d', { alpha: false }));
+        context.imageSmoothingQuality = 'high';
+        context.drawImage(image, 0, 0, w, h);
+        return canvas.toDataURL('image/webp', quality).split(',')[1] ?? '';
+      },
+      /** @type {const} */ ([jpeg, width, height, QUALITY]),
+    );
+    const frame = Buffer.concat([uint24(0), uint24(0), uint24(width - 1), uint24(height - 1), uint24(Math.round(ms)), Buffer.from([NO_BLEND]), picture(Buffer.from(webp, 'base64'))]);
+    parts.push(chunk('ANMF', frame));
+  }
+  const head = chunk('VP8X', Buffer.concat([Buffer.from([ANIMATED, 0, 0, 0]), uint24(width - 1), uint24(height - 1)]));
+  // A background of white, and a count of 0: for ever.
+  const repeat = chunk('ANIM', Buffer.from([255, 255, 255, 255, 0, 0]));
+  return chunk('RIFF', Buffer.concat([Buffer.from('WEBP'), head, repeat, ...parts]));
+}
+
+const ANIMATED = 0b10;
+const NO_BLEND = 0b10;
+
+/** Returns the chunk of a WebP file that holds its picture. @param {Buffer} file */
+function picture(file) {
+  for (let at = 12; at < file.length; ) {
+    const size = file.readUInt32LE(at + 4);
+    const end = at + 8 + size + (size % 2);
+    if (file.toString('latin1', at, at + 4) === 'VP8 ') return file.subarray(at, end);
+    at = end;
+  }
+  throw new Error('no picture in the file');
+}
+
+/** @param {string} name @param {Buffer} body */
+function chunk(name, body) {
+  const head = Buffer.alloc(8, name, 'latin1');
+  head.writeUInt32LE(body.length, 4);
+  return Buffer.concat([head, body, Buffer.alloc(body.length % 2)]);
+}
+
+/** @param {number} value */
+function uint24(value) {
+  return Buffer.from([value & 255, (value >> 8) & 255, (value >> 16) & 255]);
+}

@@ -1,14 +1,16 @@
-// Sends in a real browser: each takes effect once, within the limits, and gives a link to share.
+// The form and what follows a send: each takes effect once, within the limits, and gives a link to share.
 
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 
-import { api, assertSoon, browse, fund, packet, person, someone, stack, textOf } from './browser.mjs';
+import { api, apiOf, assertAccessible, assertSoon, browse, essential, fund, isInView, packet, person, someone, stack, startStack, textOf } from './harness.mjs';
 
 /** @type {typeof import('jsqr').default} */
 const jsQR = createRequire(import.meta.url)('jsqr');
 
-browse('a double click sends once, and so does a reload before the answer', async () => {
+const HOUR_MS = 3_600_000;
+
+essential('a double click sends once, and so does a reload before the answer', async () => {
   const alice = someone('alice');
   await fund(alice, 100_000);
   const page = await person({ name: alice, allow: /net::ERR_(FAILED|ABORTED)/ });
@@ -73,19 +75,91 @@ browse('the form shows the limits before the user exceeds them', async () => {
   assert.match(await textOf(page, 'button[type=submit]'), /Put in ¥5\.00/);
 });
 
-browse('a greeting is sent without invisible characters, and a blank passphrase is none', async () => {
+browse('the form repeats the amount in figures and words, and says how it read what it refuses', async () => {
+  const alice = someone('alice');
+  await fund(alice, 2_000_000);
+  const page = await person({ name: alice, locale: 'en-US' });
+  await page.goto(stack.url);
+  await page.fill('#count', '１０');
+  for (const [typed, says] of /** @type {const} */ ([['8,88', /¥8\.88\s*8 yuan 88 fen$/], ['٠٫٥', /¥0\.50\s*50 fen$/], ['１，２３４．５', /¥1,234\.50\s*1 thousand 234 yuan 50 fen$/]])) {
+    await page.fill('#total', typed);
+    assert.match(await textOf(page, 'button[type=submit]'), says, typed);
+  }
+  for (const [typed, says] of /** @type {const} */ ([
+    ['1,234', /“1,234” could be 1234, or 1 point 234\..*such as 1234 or 1\.23\./],
+    ['١.٢٣٤', /“1\.234” could be 1234, or 1 point 234\./],
+    ['0,123', /“0,123” is 0 point 123, and the smallest amount is ¥0\.01\./],
+    ['1,00,000', /“1,00,000” is no amount that we can read\. Enter an amount, such as 88\.80/],
+  ])) {
+    await page.fill('#total', typed);
+    assert.match(await textOf(page, '#total-hint'), says, typed);
+    assert.equal(await page.isDisabled('button[type=submit]'), true, typed);
+  }
+  for (const [language, label, says] of /** @type {const} */ ([['zh-TW', '總金額', /「1,234」可能是 1234，也可能是 1 點 234。/], ['zh-CN', '总金额', /“1,234”可能是 1234，也可能是 1 点 234。/]])) {
+    await page.selectOption('#language', language);
+    // The old form stays until the new one is drawn.
+    await page.waitForSelector(`label[for=total]:text("${label}")`);
+    await page.fill('#total', '1,234');
+    assert.match(await textOf(page, '#total-hint'), says);
+  }
+  await page.fill('#total', '8,88');
+  assert.match(await textOf(page, 'button[type=submit]'), /¥8\.88\s*捌元捌角捌分$/);
+  for (const typed of ['1,5', '2.5', '3²']) {
+    await page.fill('#count', typed);
+    assert.equal(await page.isDisabled('button[type=submit]'), true, typed);
+    assert.equal(await page.getAttribute('#count', 'aria-invalid'), 'true');
+  }
+  await page.fill('#count', '٣');
+  await page.click('button[type=submit]');
+  await page.waitForSelector('.qr path');
+  const [sent] = (await api(alice, 'GET', '/me/packets')).packets;
+  assert.deepEqual([sent.total_amount, sent.count], [888, 3]);
+});
+
+browse('a paste is never cut to another number', async () => {
+  const page = await person({ locale: 'en-US' });
+  await page.goto(stack.url);
+  for (const id of ['count', 'total']) {
+    await page.fill(`#${id}`, '');
+    await page.focus(`#${id}`);
+    await page.keyboard.insertText('1000000.000000000000000001');
+    assert.equal(await page.inputValue(`#${id}`), '1000000.000000000000000001');
+    assert.equal(await page.getAttribute(`#${id}`, 'aria-invalid'), 'true');
+  }
+});
+
+browse('in yen there are no decimals, on the form and in the rush', async () => {
+  const other = await startStack({ CURRENCY: 'JPY' });
+  const page = await person({ locale: 'en-US' });
+  await apiOf(other.url)('alice', 'PUT', '/wallets/alice/deposits/first', { amount: 10_000 });
+  await page.goto(`${other.url}/#/rush`);
+  await page.waitForSelector('#total');
+  assert.equal(await page.inputValue('#total'), '888');
+  await page.goto(`${other.url}/#/`);
+  await page.waitForSelector('#greeting');
+  await page.evaluate(() => sessionStorage.setItem('hongbao.user', 'alice'));
+  await page.reload();
+  await page.waitForSelector('#greeting');
+  await page.fill('#total', '8,88');
+  assert.match(await textOf(page, '#total-hint'), /8 point 88, and the smallest amount is ¥1\./);
+  await page.fill('#total', '1,234');
+  assert.match(await textOf(page, 'button[type=submit]'), /¥1,234\s*1 thousand 234 Japanese yen$/);
+  await other.stop();
+});
+
+browse('a greeting is sent with its joiners and without other invisible characters, and a blank passphrase is none', async () => {
   const alice = someone('alice');
   await fund(alice, 1_000);
   const page = await person({ name: alice });
   await page.goto(stack.url);
   await page.fill('#total', '8');
-  await page.fill('#greeting', '\ufeff恭\u200b\ufe0f喜\u202e\u200d 👩🏽\u200d🚀❤\ufe0f');
+  await page.fill('#greeting', '\ufeff恭\u200b\ufe0f喜\u202e\u200d 👩🏽\u200d🚀❤\ufe0f می\u200cخواهم ක්\u200dරි 葛\u{e0100} 1\u200d2');
   await page.click('summary');
   await page.fill('#passphrase', ' \u3000');
   await page.click('button[type=submit]');
   await page.waitForSelector('.qr path');
   const [sent] = (await api(alice, 'GET', '/me/packets')).packets;
-  assert.equal(sent.greeting, '恭喜 👩🏽\u200d🚀❤\ufe0f');
+  assert.equal(sent.greeting, '恭喜 👩🏽\u200d🚀❤\ufe0f می\u200cخواهم ක්\u200dරි 葛\u{e0100} 12');
   assert.equal((await api(someone(), 'POST', `/packets/${sent.packet_id}/grab`)).outcome, 'grabbed');
 });
 
@@ -104,29 +178,38 @@ browse('if the money was spent elsewhere meanwhile, nothing is sent and the bala
   assert.equal((await api(alice, 'GET', '/me/packets')).totals.count, 1);
 });
 
-browse('the link can be copied, and the QR code holds it', async () => {
-  const { id, sender, link } = await packet();
-  const page = await person({ name: sender, locale: 'en-US' });
-  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
-  await page.goto(`${stack.url}/#/sent/${id}`);
-  await page.waitForSelector('.qr path');
-  assert.equal(await page.inputValue('#link'), link);
-  await page.click('#copy');
-  await page.waitForFunction(() => document.querySelector('#live')?.textContent === 'Copied');
-  const invitation = await page.evaluate(() => navigator.clipboard.readText());
-  assert.match(invitation, /has a red packet for you/);
-  assert.ok(invitation.endsWith(`\n${link}`), invitation);
-  // An independent library reads the code from pixels, as a camera would.
-  const size = Number((await page.getAttribute('.qr', 'viewBox'))?.split(' ')[2]);
-  const scale = 4;
-  const pixels = new Uint8ClampedArray(4 * (size * scale) ** 2).fill(255);
-  for (const [, x, y] of ((await page.getAttribute('.qr path', 'd')) ?? '').matchAll(/M(\d+) (\d+)h1v1h-1z/g)) {
-    for (let i = 0; i < scale ** 2; i += 1) {
-      const [column, row] = [Number(x) * scale + (i % scale), Number(y) * scale + Math.floor(i / scale)];
-      pixels.fill(0, 4 * (row * size * scale + column), 4 * (row * size * scale + column) + 3);
+browse('a suspended user, and one at their limit of the day, read why nothing was sent, and keep what they wrote', async () => {
+  const resets_at = '2027-01-02T00:00:00.000Z';
+  for (const [locale, suspended, limit] of /** @type {const} */ ([
+    ['zh-CN', /账户已被停用.*抢红包不受影响/s, /限额.*2027年1月2日.* 恢复额度/s],
+    ['zh-TW', /帳戶已被停權.*搶紅包不受影響/s, /額度.*2027年1月2日.* 恢復/s],
+    ['en-US', /account is suspended.*still open them/s, /more than you can send in a day.*Jan 2, 2027.*/s],
+  ])) {
+    const alice = someone('alice');
+    await fund(alice, 10_000);
+    const page = await person({ name: alice, locale, allow: /status of 403/ });
+    let code = 'account-suspended';
+    await page.route('**/packets', (route) =>
+      route.fulfill({ status: 403, contentType: 'application/problem+json', body: JSON.stringify({ status: 403, code, title: code, ...(code === 'daily-limit-exceeded' && { resets_at }) }) }),
+    );
+    await page.goto(stack.url);
+    await page.fill('#total', '8.88');
+    await page.fill('#greeting', '恭喜');
+    for (const [refusal, says] of /** @type {const} */ ([['account-suspended', suspended], ['daily-limit-exceeded', limit]])) {
+      code = refusal;
+      await page.click('button[type=submit]');
+      await assertSoon(async () => says.test(await textOf(page, '.state')));
+      await assertAccessible(page, `${refusal} in ${locale}`);
+      await page.waitForSelector('button[type=submit]:enabled');
+      assert.deepEqual([await page.inputValue('#total'), await page.inputValue('#greeting')], ['8.88', '恭喜']);
     }
+    // It is a final refusal: a reload tries nothing again.
+    await page.unroute('**/packets');
+    await page.reload();
+    await page.waitForSelector('#total');
+    await page.waitForTimeout(300);
+    assert.equal((await api(alice, 'GET', '/me/packets')).totals.count, 0);
   }
-  assert.equal(jsQR(pixels, size * scale, size * scale)?.data, link);
 });
 
 browse('another tab, or another language, does not empty the form', async () => {
@@ -159,6 +242,93 @@ browse('another tab, or another language, does not empty the form', async () => 
   assert.equal(await page.inputValue('#total'), '');
 });
 
+browse('a cover is chosen on the form, and the packet has it', async () => {
+  const alice = someone('alice');
+  await fund(alice, 10_000);
+  const page = await person({ name: alice, locale: 'en-US' });
+  await page.goto(stack.url);
+  await page.check('.covers input[value=wedding]');
+  await page.click('.hero .chip >> nth=0');
+  assert.equal(await page.inputValue('#greeting'), 'Happily ever after');
+  await page.click('.quick .chip >> nth=1');
+  assert.equal(await page.inputValue('#total'), '8.88');
+  await page.click('button[type=submit]');
+  await page.waitForSelector('.qr path');
+  const id = (await page.inputValue('#link')).slice(-26);
+  const other = await person({ name: someone() });
+  await other.goto(`${stack.url}/p/${id}`);
+  await other.waitForSelector('#open');
+  assert.match(await other.evaluate(() => getComputedStyle(/** @type {Element} */ (document.querySelector('.envelope'))).getPropertyValue('--cover')), /#a51445/);
+});
+
+browse('the button that sends is in view and never behind the tabs, and the envelope is above it', async () => {
+  for (const [width, height] of /** @type {const} */ ([[320, 568], [390, 844], [844, 390], [1280, 800]])) {
+    const alice = someone('alice');
+    await fund(alice, 10_000);
+    const page = await person({ name: alice, width, height });
+    await page.goto(stack.url);
+    await page.waitForSelector('#total');
+    for (const scrolled of [0, 200, 5_000]) {
+      await page.evaluate((y) => scrollTo(0, y), scrolled);
+      const isOnTop = await page.evaluate(() => {
+        const button = /** @type {HTMLElement} */ (document.querySelector('button[type=submit]'));
+        const { left, top, width: w, height: h, bottom } = button.getBoundingClientRect();
+        const at = document.elementFromPoint(left + w / 2, top + h / 2);
+        return bottom <= innerHeight && (at === button || button.contains(at));
+      });
+      assert.ok(isOnTop, `${width} x ${height}, scrolled by ${scrolled}`);
+    }
+    await page.evaluate(() => scrollTo(0, 0));
+    if (height > 500) assert.ok(await isInView(page, '.envelope'), `the envelope at ${width} x ${height}`);
+    await page.context().close();
+  }
+});
+
+browse('sealing is seen: the coin falls while the send is under way, and the envelope turns to its code', async () => {
+  const alice = someone('alice');
+  await fund(alice, 10_000);
+  const page = await person({ name: alice });
+  await page.route('**/packets', async (route) => {
+    await new Promise((resolve) => setTimeout(resolve, 600));
+    await route.continue();
+  });
+  await page.goto(stack.url);
+  await page.fill('#total', '8.88');
+  assert.equal(await page.evaluate(() => document.querySelector('.envelope .coin')?.getAnimations().length), 0);
+  await page.click('button[type=submit]');
+  await page.waitForFunction(() => document.querySelector('.envelope.sealing .coin')?.getAnimations().length);
+  await page.waitForSelector('.envelope.turned .qr path');
+  await page.waitForFunction(() => document.querySelector('.envelope.turned .leaf')?.getAnimations().length === 0);
+});
+
+browse('the link can be copied, and the QR code holds it, with the margin that scanners need', async () => {
+  const { id, sender, link } = await packet();
+  const page = await person({ name: sender, locale: 'en-US' });
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  await page.goto(`${stack.url}/#/sent/${id}`);
+  await page.waitForSelector('.qr path');
+  assert.equal(await page.inputValue('#link'), link);
+  await page.click('#copy');
+  await page.waitForFunction(() => document.querySelector('#live')?.textContent === 'Copied');
+  const invitation = await page.evaluate(() => navigator.clipboard.readText());
+  assert.match(invitation, /has a red packet for you/);
+  assert.ok(invitation.endsWith(`\n${link}`), invitation);
+  // An independent library reads the code from pixels, as a camera would.
+  const size = Number((await page.getAttribute('.qr', 'viewBox'))?.split(' ')[2]);
+  const scale = 4;
+  const pixels = new Uint8ClampedArray(4 * (size * scale) ** 2).fill(255);
+  const dark = [...((await page.getAttribute('.qr path', 'd')) ?? '').matchAll(/M(\d+) (\d+)h1v1h-1z/g)].map(([, x, y]) => [Number(x), Number(y)]);
+  // Four modules on each side.
+  assert.deepEqual([Math.min(...dark.flat()), Math.max(...dark.flat())], [4, size - 5]);
+  for (const [x = 0, y = 0] of dark) {
+    for (let i = 0; i < scale ** 2; i += 1) {
+      const [column, row] = [x * scale + (i % scale), y * scale + Math.floor(i / scale)];
+      pixels.fill(0, 4 * (row * size * scale + column), 4 * (row * size * scale + column) + 3);
+    }
+  }
+  assert.equal(jsQR(pixels, size * scale, size * scale)?.data, link);
+});
+
 browse('the page for sharing says who can open the packet, and is there only as long as somebody can', async () => {
   const stranger = someone('stranger');
   for (const [terms, says] of /** @type {const} */ ([
@@ -186,16 +356,6 @@ browse('the page for sharing says who can open the packet, and is there only as 
   await page.waitForSelector('.result[data-outcome=sold_out]');
 });
 
-browse('the QR code has the margin of four modules that scanners need', async () => {
-  const { id, sender } = await packet();
-  const page = await person({ name: sender });
-  await page.goto(`${stack.url}/#/sent/${id}`);
-  await page.waitForSelector('.qr path');
-  const dark = [...((await page.getAttribute('.qr path', 'd')) ?? '').matchAll(/M(\d+) (\d+)h/g)].flatMap(([, x, y]) => [Number(x), Number(y)]);
-  const size = Number((await page.getAttribute('.qr', 'viewBox'))?.split(' ')[2]);
-  assert.deepEqual([Math.min(...dark), Math.max(...dark)], [4, size - 5]);
-});
-
 browse('a packet is scheduled on the form', async () => {
   const alice = someone('alice');
   await fund(alice, 10_000);
@@ -214,16 +374,42 @@ browse('a packet is scheduled on the form', async () => {
   assert.ok(Math.abs(Date.parse(sent.starts_at) - Date.now() - 3_600_000) < 120_000);
 });
 
+browse('the start field knows the server’s time, with a clock that is hours off', async () => {
+  for (const hours of [-30, -3, 3, 30]) {
+    const user = someone('late');
+    await fund(user, 10_000);
+    const page = await person({ name: user, locale: 'en-US', aheadMs: hours * HOUR_MS });
+    await page.goto(stack.url);
+    await page.fill('#total', '5');
+    await page.click('summary');
+    const at = (/** @type {number} */ ms) => new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+    for (const [after, fits] of /** @type {const} */ ([[-0.1, false], [0.1, true], [2, true], [7 * 24 - 0.1, true], [7 * 24 + 0.1, false]])) {
+      await page.fill('#starts', at(Date.now() + after * HOUR_MS));
+      assert.equal(await page.getAttribute('#starts', 'aria-invalid'), String(!fits), `${after} hours ahead, clock ${hours} off`);
+    }
+  }
+});
+
 browse('a link to a packet has a title and a picture for chats, and nothing of the packet', async () => {
   const { link } = await packet({ greeting: 'only for friends' });
   const page = await person({ name: someone() });
   const answer = await page.goto(link);
   const html = (await answer?.text()) ?? '';
   assert.match(html, /property="og:title" content="[^"]+"/);
-  const picture = /property="og:image" content="([^"]+)"/.exec(html)?.[1] ?? '';
-  const shown = await page.request.get(new URL(picture, link).href);
-  assert.deepEqual([shown.status(), shown.headers()['content-type']], [200, 'image/png']);
   assert.doesNotMatch(html, /friends/);
+  // The picture has a whole address, whoever asks.
+  const { port } = new URL(link);
+  for (const [host, headers, origin] of /** @type {const} */ ([
+    ['127.0.0.1', {}, `http://127.0.0.1:${port}`],
+    ['localhost', {}, `http://localhost:${port}`],
+    ['127.0.0.1', { 'X-Forwarded-Host': 'red.example', 'X-Forwarded-Proto': 'https' }, 'https://red.example'],
+  ])) {
+    const asked = await (await fetch(link.replace('127.0.0.1', host), { headers })).text();
+    const picture = new URL(/property="og:image" content="([^"]+)"/.exec(asked)?.[1] ?? '');
+    assert.equal(picture.origin, origin);
+    const shown = await fetch(stack.url + picture.pathname);
+    assert.deepEqual([shown.status, shown.headers.get('content-type')], [200, 'image/png']);
+  }
   await page.waitForSelector('#open');
   assert.equal(page.url(), link);
   // Other screens have the address that they always had, and "back" leads to the packet.

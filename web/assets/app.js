@@ -1,12 +1,11 @@
 // Starts the page: loads the configuration, opens the session, draws the header, and shows the screen that the address names.
 
+import { device, tab } from './browser.js';
 import { config, expectPacket, home, loadConfig, me, session, useSession } from './context.js';
-import { byId, h } from './dom.js';
-import { glyph } from './glyphs.js';
+import { byId, glyph, h } from './dom.js';
 import { LANGUAGES, language, loadTexts, switchLanguage, t } from './i18n.js';
 import { forgetPeople, isolated, meet, preparePeople } from './people.js';
 import { chooseLocalUser, isFlowLost, isUserId, localUsers, openSession, startCodeFlow, tokenFromEmbedder } from './session.js';
-import { device, tab } from './storage.js';
 
 /** @typedef {(root: HTMLElement, signal: AbortSignal, ...parts: string[]) => void | Promise<void>} Screen */
 

@@ -1,8 +1,8 @@
 // State and functions that all screens share: the configuration, the session, the client, and the format of money and times.
 
 import { Hongbao } from '../client/hongbao.js';
+import { serverNow, timed } from './browser.js';
 import { language } from './i18n.js';
-import { heard, serverNow } from './time.js';
 
 export { number } from './i18n.js';
 
@@ -42,7 +42,7 @@ export function home() {
 }
 
 export async function loadConfig() {
-  const response = heard(await fetch(`${home()}config.json`));
+  const response = timed(await fetch(`${home()}config.json`));
   if (!response.ok) throw new Error(`config.json: ${response.status}`);
   config = { ...config, ...(await response.json()) };
 }
@@ -52,7 +52,7 @@ export function useSession(opened) {
   session = opened;
   api = new Hongbao({
     baseUrl: config.api,
-    fetch: async (input, init) => heard(await opened.fetch(input, init)),
+    fetch: async (input, init) => timed(await opened.fetch(input, init)),
     onRetry: () => {
       for (const listener of onRetry) listener();
     },

@@ -1,6 +1,6 @@
 // The texts of the page in the user's language: one file a language, of which one is loaded.
 
-import { device } from './storage.js';
+import { device } from './browser.js';
 
 /** @typedef {import('./lang/en.js').Key} Key */
 /** @typedef {import('./lang/en.js').Text} Text */

@@ -1,7 +1,7 @@
-// Shows failures: one screen for each kind of failure that users can do something about.
+// Shows failures: one screen for each kind of failure that users can do something about. And says why an amount is refused.
 
 import { Problem, Unreachable } from '../client/hongbao.js';
-import { endSession, minute } from './context.js';
+import { endSession, minorDigits, minute, money } from './context.js';
 import { h } from './dom.js';
 import { t } from './i18n.js';
 
@@ -83,4 +83,23 @@ export function problemNotice(error, retry, signal) {
       ? h('button', { class: 'button', onClick: again }, t(kind === 'signin' ? 'signin.title' : 'retry'))
       : h('a', { class: 'button plain', href: '#/' }, t('notFound.home')),
   );
+}
+
+/** The most characters of what a user wrote that a message repeats. */
+const WRITTEN_SHOWN = 24;
+
+/**
+ * Says how an amount was read that is refused.
+ * @param {Exclude<import('./input.js').Reading, {minor: number}>} reading
+ * @param {string} example an amount as users type it
+ */
+export function misread(reading, example) {
+  const written = reading.written.length > WRITTEN_SHOWN ? `${reading.written.slice(0, WRITTEN_SHOWN)}…` : reading.written;
+  if (reading.wrong === 'none') return t('amount.none', { written, example });
+  const { before, after } = reading;
+  if (reading.wrong === 'fine') return t('amount.fine', { written, before, after, least: money(1), example });
+  // With three decimals, a zero in front shows that they are decimals.
+  const digits = minorDigits();
+  const part = digits < after.length ? `${before}.${after.slice(0, digits)}` : `0${before}.${after}`;
+  return t('amount.both', { written, whole: before + after, before, after, part });
 }

@@ -1,10 +1,10 @@
 // The rush screen, on the local stack only: many users grab one packet at once, and the screen draws it live.
 
-import { readAmount, readCount, writeAmount } from './amounts.js';
 import { api, config, minorDigits, money, number, setCurrency } from './context.js';
 import { h, s, say } from './dom.js';
 import { t } from './i18n.js';
-import { misread } from './misread.js';
+import { readAmount, readCount, writeAmount } from './input.js';
+import { misread } from './problems.js';
 
 /**
  * @typedef {object} Tick

@@ -2,20 +2,14 @@
 // view. A send takes effect once.
 
 import { Problem, newKey } from '../client/hongbao.js';
-import { readAmount, readCount, writeAmount } from './amounts.js';
+import { serverNow, tab } from './browser.js';
 import { api, config, currency, endSession, me, minorDigits, money, number, setCurrency, symbol } from './context.js';
-import { coverNames, coverOf, dress, loadCover, spoken } from './covers.js';
-import { h, mayMove, say, sleep } from './dom.js';
-import { coin, envelope, redress, sizeOf } from './envelope.js';
-import { glyphs } from './glyphs.js';
-import { cleanGreeting } from './greeting.js';
+import { glyphs, h, mayMove, say, sleep } from './dom.js';
+import { coin, coverNames, coverOf, dress, envelope, loadCover, redress, sizeOf, spoken } from './envelope.js';
 import { language, t } from './i18n.js';
-import { misread } from './misread.js';
-import { explain } from './problems.js';
+import { cleanGreeting, inWords, readAmount, readCount, writeAmount } from './input.js';
+import { explain, misread } from './problems.js';
 import { isUserId } from './session.js';
-import { tab } from './storage.js';
-import { serverNow } from './time.js';
-import { inWords } from './words.js';
 
 /** @typedef {import('../client/hongbao.js').SendRequest} SendRequest */
 /** @typedef {{key: string, body: SendRequest}} Pending */

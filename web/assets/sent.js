@@ -1,9 +1,8 @@
 // The screen after a send: the sealed envelope with the QR code of its link on its back, and what to copy into a chat.
 
 import { api, me, minute, money, setCurrency, shareLink } from './context.js';
-import { loadCover } from './covers.js';
 import { h, s, say } from './dom.js';
-import { coin, envelope, greetingLine } from './envelope.js';
+import { coin, envelope, greetingLine, loadCover } from './envelope.js';
 import { t } from './i18n.js';
 import { isolated } from './people.js';
 import encodeQR from './vendor/qr.js';

@@ -25,8 +25,8 @@
  * @property {() => void} end Forgets what the service no longer accepts.
  */
 
+import { device, tab } from './browser.js';
 import { home } from './context.js';
-import { device, tab } from './storage.js';
 
 const TOKEN = 'hongbao.token';
 const REFRESH = 'hongbao.refresh';

@@ -36,7 +36,7 @@ const FLAGS: [&str; 3] = [
 
 /// Whether others can see all of `text`, in the order in which it was written. It then has no control characters, no
 /// characters that change the direction of the text around them, and no invisible characters, except where `has_meaning`
-/// finds one. `web/assets/greeting.js` is the same rule, and `tests/greetings.json` has examples for both.
+/// finds one. `web/assets/input.js` is the same rule, and `tests/greetings.json` has examples for both.
 #[must_use]
 pub fn is_plain(text: &str) -> bool {
     if !text.contains(is_hidden) {

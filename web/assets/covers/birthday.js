@@ -1,6 +1,6 @@
 // Birthday: a cake with candles, and confetti.
 
-/** @type {import('../covers.js').Cover} */
+/** @type {import('../envelope.js').Cover} */
 export const cover = {
   names: { en: 'Birthday', 'zh-CN': '生日', 'zh-TW': '生日' },
   blessings: {

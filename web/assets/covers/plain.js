@@ -1,6 +1,6 @@
 // The plain red cover: waves of gold.
 
-/** @type {import('../covers.js').Cover} */
+/** @type {import('../envelope.js').Cover} */
 export const cover = {
   names: { en: 'Plain red', 'zh-CN': '中国红', 'zh-TW': '中國紅' },
   blessings: {

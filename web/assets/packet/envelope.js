@@ -1,15 +1,13 @@
 // The closed envelope: it counts down, asks for the passphrase, and opens.
 
 import { Problem, Unreachable } from '../../client/hongbao.js';
+import { countDown, serverNow } from '../browser.js';
 import { api, figure, me, minute, money, onRetry, symbol } from '../context.js';
-import { h, mayMove, say, sleep } from '../dom.js';
+import { glyph, glyphs, h, mayMove, reel, say, sleep } from '../dom.js';
 import { coinFace, envelope, greetingLine } from '../envelope.js';
-import { glyph, glyphs, reel } from '../glyphs.js';
 import { t } from '../i18n.js';
 import { isolated } from '../people.js';
 import { NoAnswer } from '../problems.js';
-import { serverNow } from '../time.js';
-import { countDown } from './live.js';
 
 /** @typedef {import('./live.js').Live} Live */
 /** @typedef {import('./live.js').Packet} Packet */
@@ -81,7 +79,7 @@ export class ClosedEnvelope {
   }
 
   async #list() {
-    const { ClaimsList } = await import('./list.js');
+    const { ClaimsList } = await import('./result.js');
     if (!this.#signal.aborted) this.node.append(new ClaimsList(this.#live, this.#signal).node);
   }
 

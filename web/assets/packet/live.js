@@ -1,8 +1,8 @@
-// Follows one packet: asks for news of it, and counts down to its times.
+// Follows one packet: asks for news of it.
 
+import { setServerTime } from '../browser.js';
 import { api } from '../context.js';
 import { sleep } from '../dom.js';
-import { learn, serverNow } from '../time.js';
 
 /** @typedef {import('../../client/hongbao.js').Packet} Packet */
 
@@ -21,7 +21,7 @@ export class Live {
 
   /** @param {Packet} packet @param {AbortSignal} signal */
   constructor(packet, signal) {
-    learn(Date.parse(packet.now ?? ''));
+    setServerTime(Date.parse(packet.now ?? ''));
     this.packet = packet;
     this.signal = signal;
     this.isCalm = false;
@@ -41,7 +41,7 @@ export class Live {
   /** Asks for news now. */
   async refresh() {
     const packet = await api.packet(this.packet.packet_id, { signal: this.signal });
-    learn(Date.parse(packet.now ?? ''));
+    setServerTime(Date.parse(packet.now ?? ''));
     const old = this.packet;
     this.packet = packet;
     const isSame = packet.claimed_count === old.claimed_count && packet.status === old.status && packet.seed === old.seed && packet.closed_at === old.closed_at && !packet.mine === !old.mine;
@@ -58,25 +58,6 @@ export class Live {
     };
     void poll(ask, () => (this.isCalm ? CALM_PAUSE_MOST_MS : PAUSE_MOST_MS), this.signal);
   }
-}
-
-/**
- * Calls `tick` with the time left until a moment of the server's clock, at each full second of it, and with 0 at that moment.
- * @param {string} at
- * @param {(leftMs: number) => void} tick
- * @param {AbortSignal} signal
- */
-export function countDown(at, tick, signal) {
-  const end = Date.parse(at);
-  const next = () => {
-    if (signal.aborted) return;
-    const left = end - serverNow();
-    tick(Math.max(0, left));
-    if (left <= 0) return;
-    const timer = setTimeout(next, left % 1_000 || 1_000);
-    signal.addEventListener('abort', () => clearTimeout(timer), { once: true });
-  };
-  next();
 }
 
 /**

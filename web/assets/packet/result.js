@@ -1,13 +1,10 @@
 // The result of opening: the slip with its amount, or the empty envelope; the others' luck below.
 
-import { figure, me, money, span, symbol } from '../context.js';
-import { artOf, coverOf, dress } from '../covers.js';
-import { h, mayMove, say } from '../dom.js';
-import { crown, goldDust, greetingLine, tick } from '../envelope.js';
-import { glyphs } from '../glyphs.js';
+import { api, clock, figure, me, money, span, symbol } from '../context.js';
+import { glyphs, h, mayMove, say, vary } from '../dom.js';
+import { artOf, coverOf, crown, dress, goldDust, greetingLine, tick } from '../envelope.js';
 import { t } from '../i18n.js';
 import { avatar, person } from '../people.js';
-import { ClaimsList } from './list.js';
 
 /** @typedef {import('./live.js').Live} Live */
 /** @typedef {import('./screen.js').Outcome} Outcome */
@@ -117,4 +114,242 @@ function wonHeading(amount) {
 function shareOfLargest(amount, packet) {
   const largest = packet.best?.amount ?? (2 * packet.total_amount) / packet.count;
   return Math.min(1, amount / largest);
+}
+
+// --- Who got what, newest first. Pages are read when they come into view, and only rows near the view are in the document.
+
+/** @typedef {import('./live.js').Packet} Packet */
+/** @typedef {import('../../client/hongbao.js').PacketClaim} PacketClaim */
+/** @typedef {{user_id: string, amount: number, grabbed_at?: string}} Shown */
+
+const PAGE = 100;
+/** If more is new, the list starts over. */
+const NEWER_PAGES_MOST = 2;
+/** The height of a row, as in style.css. */
+const ROW_REM = 4;
+/** Rows this far outside the view are kept ready. */
+const MARGIN = 640;
+/** In a longer list, the user's own row and the best one stay on top. */
+const PIN_FROM = 8;
+
+export class ClaimsList {
+  #live;
+  #signal;
+  /** In the order in which they are shown. @type {PacketClaim[]} */
+  #claims = [];
+  /** @type {Set<number>} */
+  #slips = new Set();
+  /** The rows in the document, by slip. @type {Map<number, HTMLElement>} */
+  #rows = new Map();
+  /** Where older claims go on: a cursor; null at the end; undefined before the first page. @type {string | null | undefined} */
+  #older;
+  /** What newer claims come after. @type {string | null} */
+  #newest = null;
+  /** The number of claims when they were read last. */
+  #seen = 0;
+  #isReading = false;
+  #isDrawing = false;
+  /** Called with the newest claim. @type {(claim: PacketClaim) => void} */
+  onNewest = () => {};
+  /** Called with the largest amount so far, of those that were read. @type {(amount: number) => void} */
+  onLargest = () => {};
+
+  /** @param {Live} live @param {AbortSignal} signal */
+  constructor(live, signal) {
+    this.#live = live;
+    this.#signal = signal;
+    this.progress = h('p', { class: 'progress' });
+    this.bar = h('progress', { max: live.packet.count, 'aria-hidden': 'true' });
+    this.pins = h('ol', { class: 'pins', hidden: true });
+    this.rows = h('ol', { class: 'claims' });
+    this.none = h('p', { class: 'none' }, t('grab.nobody'));
+    this.more = h('button', { class: 'button plain', hidden: true }, t('more'));
+    this.foot = h('div', { class: 'foot' });
+    this.node = h('section', { class: 'card who', id: 'who' }, h('h2', null, t('grab.who')), this.progress, this.bar, this.pins, this.rows, this.none, this.more, this.foot);
+    this.more.addEventListener('click', () => void this.#readOlder());
+    const draw = () => this.#drawSoon();
+    addEventListener('scroll', draw, { passive: true, signal });
+    addEventListener('resize', draw, { passive: true, signal });
+    const near = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && !this.more.hidden && void this.#readOlder(), { rootMargin: `${MARGIN}px` });
+    near.observe(this.more);
+    signal.addEventListener('abort', () => near.disconnect());
+    live.onChange(() => this.#changed());
+    this.#head();
+    void this.#readOlder();
+  }
+
+  /** Shows what the packet itself tells. */
+  #head() {
+    const { packet } = this.#live;
+    const { claimed_count, count, claimed_amount, total_amount, refunded_amount } = packet;
+    this.progress.textContent = t('grab.progress', { claimed: claimed_count, total: count, amount: money(claimed_amount), sum: money(total_amount) });
+    this.bar.value = claimed_count;
+    this.none.hidden = claimed_count > 0 || this.#claims.length > 0;
+    this.foot.replaceChildren(refunded_amount > 0 ? h('p', { class: 'hint' }, t('grab.refunded', { amount: money(refunded_amount) })) : '');
+    const { mine, best } = packet;
+    /** @type {Shown[]} */
+    const pinned = [];
+    if (mine) pinned.push({ ...mine, user_id: me() });
+    if (best && best.user_id !== me()) pinned.push(best);
+    this.pins.hidden = claimed_count < PIN_FROM || pinned.length === 0;
+    if (this.pins.hidden) return;
+    const key = pinned.map(({ user_id }) => user_id).join(' ') + best?.user_id;
+    if (this.pins.dataset['key'] === key) return;
+    this.pins.dataset['key'] = key;
+    this.pins.replaceChildren(...pinned.map((claim) => claimRow(claim, claim.user_id === best?.user_id, 'pin')));
+  }
+
+  #changed() {
+    this.#head();
+    const { best, claimed_count } = this.#live.packet;
+    for (const claim of this.#claims) {
+      const row = this.#rows.get(claim.slip);
+      if (!row || claim.best === (claim.user_id === best?.user_id)) continue;
+      claim.best = claim.user_id === best?.user_id;
+      row.replaceWith(this.#row(claim));
+    }
+    if (claimed_count > this.#seen) void this.#readNewer();
+  }
+
+  /** Reads the first page, or the next one. */
+  async #readOlder() {
+    if (this.#isReading || this.#older === null) return;
+    this.#isReading = true;
+    this.more.disabled = true;
+    try {
+      const seen = this.#live.packet.claimed_count;
+      const page = await api.claims(this.#live.packet.packet_id, { limit: PAGE, cursor: this.#older ?? null, order: 'newest', signal: this.#signal });
+      if (this.#older === undefined) {
+        this.#seen = Math.max(seen, page.claims.length);
+        this.#newest = page.newest_cursor ?? null;
+      }
+      this.#take(page);
+      this.#added();
+    } catch {
+      // The button stays, so that the user can try again.
+    } finally {
+      this.#isReading = false;
+      this.more.disabled = false;
+      this.more.hidden = this.#older === null || this.#claims.length === 0;
+    }
+    if (this.#live.packet.claimed_count > this.#seen) void this.#readNewer();
+  }
+
+  /** Reads what is newer than the newest claim that was read. */
+  async #readNewer() {
+    if (this.#isReading || this.#older === undefined) return;
+    this.#isReading = true;
+    const { packet_id, claimed_count } = this.#live.packet;
+    try {
+      let at = 0;
+      /** @type {string | null} */
+      let cursor = null;
+      let pages = 0;
+      const after = this.#newest;
+      do {
+        /** @type {import('../../client/hongbao.js').PacketClaims} */
+        const page = await api.claims(packet_id, { limit: PAGE, order: 'newest', after, cursor, signal: this.#signal });
+        if (cursor === null) this.#newest = page.newest_cursor ?? null;
+        cursor = page.next_cursor;
+        for (const claim of page.claims) if (this.#add(claim, at)) at += 1;
+        pages += 1;
+      } while (cursor !== null && after && pages < NEWER_PAGES_MOST);
+      this.#seen = claimed_count;
+      // So many are new that the rest is read as it comes into view, or some came in another order than their times.
+      if (cursor !== null || (this.#older === null && this.#claims.length < claimed_count)) await this.#startOver();
+      this.#added();
+    } catch {
+      // The next change asks again.
+    } finally {
+      this.#isReading = false;
+      this.more.hidden = this.#older === null || this.#claims.length === 0;
+    }
+    if (this.#live.packet.claimed_count > this.#seen && this.#seen === claimed_count) void this.#readNewer();
+  }
+
+  async #startOver() {
+    const page = await api.claims(this.#live.packet.packet_id, { limit: PAGE, order: 'newest', signal: this.#signal });
+    this.#claims = [];
+    this.#slips.clear();
+    this.#take(page);
+  }
+
+  /** Appends a page. @param {import('../../client/hongbao.js').PacketClaims} page */
+  #take(page) {
+    this.#older = page.next_cursor;
+    for (const claim of page.claims) this.#add(claim, this.#claims.length);
+  }
+
+  /** @param {PacketClaim} claim @param {number} at @returns {boolean} whether the claim is new */
+  #add(claim, at) {
+    if (this.#slips.has(claim.slip)) return false;
+    this.#slips.add(claim.slip);
+    claim.best = claim.user_id === this.#live.packet.best?.user_id;
+    this.#claims.splice(at, 0, claim);
+    return true;
+  }
+
+  #added() {
+    const newest = this.#claims[0];
+    if (newest) this.onNewest(newest);
+    this.onLargest(this.#claims.reduce((most, { amount }) => Math.max(most, amount), 0));
+    this.#head();
+    this.#draw();
+  }
+
+  #drawSoon() {
+    if (this.#isDrawing) return;
+    this.#isDrawing = true;
+    requestAnimationFrame(() => {
+      this.#isDrawing = false;
+      if (!this.#signal.aborted) this.#draw();
+    });
+  }
+
+  /** Puts the rows near the view into the document, and takes the others out. Rows that stay are not touched. */
+  #draw() {
+    const all = this.#claims.length;
+    const row = ROW_REM * Number.parseFloat(getComputedStyle(document.documentElement).fontSize);
+    const { top } = this.rows.getBoundingClientRect();
+    const from = Math.min(all, Math.max(0, Math.floor((-top - MARGIN) / row)));
+    const to = Math.min(all, Math.max(from, Math.ceil((innerHeight - top + MARGIN) / row)));
+    vary(this.rows, { '--above': `${from * row}px`, '--below': `${(all - to) * row}px` });
+    const near = this.#claims.slice(from, to);
+    const slips = new Set(near.map(({ slip }) => slip));
+    for (const [slip, row] of this.#rows) {
+      if (slips.has(slip)) continue;
+      row.remove();
+      this.#rows.delete(slip);
+    }
+    let next = this.rows.firstElementChild;
+    near.forEach((claim, i) => {
+      const shown = this.#rows.get(claim.slip) ?? this.#row(claim);
+      if (shown === next) next = next.nextElementSibling;
+      else this.rows.insertBefore(shown, next);
+      shown.setAttribute('aria-posinset', String(from + i + 1));
+      shown.setAttribute('aria-setsize', String(this.#live.packet.claimed_count));
+    });
+  }
+
+  /** @param {PacketClaim} claim */
+  #row(claim) {
+    const row = claimRow(claim, claim.best, 'claim');
+    row.dataset['slip'] = String(claim.slip);
+    this.#rows.set(claim.slip, row);
+    return row;
+  }
+}
+
+/** @param {Shown} claim @param {boolean} isBest @param {'claim' | 'pin'} kind */
+function claimRow({ user_id, amount, grabbed_at }, isBest, kind) {
+  const isMe = user_id === me();
+  return h(
+    'li',
+    { class: `${kind}${isBest ? ' best' : ''}${isMe ? ' me' : ''}` },
+    avatar(user_id),
+    h('span', { class: 'name' }, person(user_id), isMe && h('em', null, ` (${t('grab.you')})`)),
+    grabbed_at ? h('time', { datetime: grabbed_at }, clock(grabbed_at)) : h('span', { class: 'time' }),
+    h('span', { class: 'got' }, money(amount)),
+    isBest && h('span', { class: 'crown' }, crown(), t('grab.best')),
+  );
 }

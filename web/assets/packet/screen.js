@@ -1,12 +1,12 @@
 // The screen of a packet: the envelope while the user can open it, the result after that.
 
+import { tab } from '../browser.js';
 import { api, me, setCurrency, takeExpected } from '../context.js';
-import { loadCover } from '../covers.js';
 import { mayMove, sleep } from '../dom.js';
+import { loadCover } from '../envelope.js';
 import { t } from '../i18n.js';
 import { isolated, meet } from '../people.js';
 import { NotLoaded, problemNotice } from '../problems.js';
-import { tab } from '../storage.js';
 import { ClosedEnvelope } from './envelope.js';
 import { Live } from './live.js';
 

@@ -1,0 +1,366 @@
+// All screens for everybody: languages, small phones, keyboards, screen readers; and the screens of the histories, the proof and the rush.
+
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+
+import { api, apiOf, assertAccessible, assertSoon, browse, essential, fund, grab, packet, person, program, someone, stack, startStack, textOf } from './harness.mjs';
+
+browse('the language follows the browser; a switch of it survives a reload', async () => {
+  for (const [locale, title, lang] of /** @type {const} */ ([['zh-CN', '发红包', 'zh-CN'], ['zh-TW', '發紅包', 'zh-TW'], ['zh-HK', '發紅包', 'zh-TW'], ['en-GB', 'Send a red packet', 'en'], ['fr-FR', 'Send a red packet', 'en']])) {
+    const page = await person({ locale });
+    await page.goto(stack.url);
+    await page.waitForSelector('form');
+    assert.equal(await textOf(page, 'h1'), title);
+    assert.equal(await page.getAttribute('html', 'lang'), lang);
+    assert.equal(await page.isVisible('#note'), false, 'the browser keeps all, so the page says nothing of it');
+    await page.selectOption('#language', lang === 'en' ? 'zh-TW' : 'en');
+    await page.waitForFunction((old) => document.querySelector('h1')?.textContent !== old, title);
+    // The choice keeps the focus.
+    await page.waitForFunction(() => document.activeElement?.id === 'language');
+    const other = await textOf(page, 'h1');
+    await page.reload();
+    await page.waitForSelector('form');
+    assert.equal(await textOf(page, 'h1'), other);
+  }
+});
+
+browse('each screen has its own title, every control can be hit with a finger, and a tap leaves no square', async () => {
+  const { id, sender } = await packet({ count: 2, passphrase: 'sesame' });
+  const over = await packet({ count: 1 });
+  await grab(over.sender, over.id);
+  const page = await person({ name: sender, locale: 'en-US' });
+  const titles = new Set();
+  for (const [path, selector] of /** @type {const} */ ([['/', '#total'], [`/sent/${id}`, '.qr'], [`/p/${id}`, '#open'], [`/p/${over.id}`, '.result'], ['/mine', '.purse'], ['/verify', '#packet'], ['/rush', '#users']])) {
+    await page.goto(`${stack.url}/#${path}`);
+    await page.waitForSelector(selector);
+    await page.waitForTimeout(400);
+    titles.add(await page.title());
+    const small = await page.evaluate(() =>
+      [...document.querySelectorAll('a, button, select, summary, input:not([type=radio])')]
+        .filter((control) => control.checkVisibility() && !control.closest('.skip') && control.getBoundingClientRect().width > 0)
+        .filter((control) => control.getBoundingClientRect().height < 43.5)
+        .map((control) => `${control.outerHTML.slice(0, 80)}: ${Math.round(control.getBoundingClientRect().height)}`),
+    );
+    assert.deepEqual(small, [], path);
+  }
+  assert.equal(titles.size, 7, `${[...titles]}`);
+  await page.goto(`${stack.url}/p/${id}`);
+  await page.waitForSelector('#open');
+  assert.equal(await page.evaluate(() => /** @type {any} */ (getComputedStyle(/** @type {Element} */ (document.querySelector('#open')))).webkitTapHighlightColor), 'rgba(0, 0, 0, 0)');
+});
+
+browse('no screen is wider than a small phone, in any language', async () => {
+  const { id, sender } = await packet({ greeting: '恭'.repeat(64), count: 2 });
+  await grab(`${'x'.repeat(120)}${someone()}`.slice(0, 128), id);
+  await grab(someone(), id);
+  for (const locale of ['zh-CN', 'zh-TW', 'en-US']) {
+    const page = await person({ name: sender, locale, width: 320, height: 568 });
+    for (const path of ['/', '/mine/sent', '/mine', '/mine/statement', `/p/${id}`, `/sent/${id}`, `/verify/${id}`, '/rush']) {
+      await page.goto(`${stack.url}/#${path}`);
+      await page.waitForSelector('main h1');
+      await page.waitForTimeout(350);
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+      assert.ok(wide <= 320, `${path} in ${locale} is ${wide} wide`);
+    }
+  }
+});
+
+browse('a keyboard is enough for every step', async () => {
+  const alice = someone('alice');
+  await fund(alice, 100_000);
+  const page = await person({ name: alice, locale: 'en-US', width: 1100, height: 800 });
+  await page.goto(stack.url);
+  await page.waitForSelector('#total');
+  const focused = () => page.evaluate(() => document.activeElement?.id || document.activeElement?.textContent?.trim());
+  const tabTo = async (/** @type {string} */ wanted) => {
+    for (let i = 0; i < 40; i += 1) {
+      await page.keyboard.press('Tab');
+      if ((await focused()) === wanted) return;
+    }
+    throw new Error(`Tab never reaches ${wanted}`);
+  };
+  await page.keyboard.press('Tab');
+  assert.equal(await focused(), 'skip', 'the first stop of Tab');
+  await tabTo('total');
+  await page.keyboard.type('12.34');
+  await tabTo('count');
+  await page.keyboard.press('ControlOrMeta+A');
+  await page.keyboard.type('1');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('.qr path');
+  assert.equal(await focused(), 'Ready to share', 'the new title has the focus');
+  await tabTo('Open the packet');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('#open');
+  await tabTo('open');
+  await page.keyboard.press('Space');
+  await page.waitForSelector('.result[data-outcome=grabbed]');
+  assert.equal(await page.evaluate(() => document.activeElement?.getAttribute('aria-label')), 'You got ¥12.34');
+  await tabTo('Fair');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('.proof[data-fair=true]');
+});
+
+browse('nothing moves for users who prefer reduced motion', async () => {
+  const { link } = await packet();
+  for (const still of [true, false]) {
+    const page = await person({ name: someone(), still });
+    await page.route('**/grab', async (route) => {
+      await new Promise((resolve) => setTimeout(resolve, 600));
+      await route.continue();
+    });
+    await page.goto(link);
+    await page.click('#open');
+    await page.waitForSelector('.envelope.opening');
+    await page.waitForTimeout(200);
+    const moving = await page.evaluate(() => document.getAnimations().filter((animation) => animation.playState === 'running').length);
+    assert.equal(moving > 0, !still);
+    await page.waitForSelector('.result[data-outcome=grabbed]');
+  }
+});
+
+essential('axe finds no serious fault on any screen, in light and dark, in any language', async () => {
+  const { id, sender } = await packet({ count: 3, passphrase: 'sesame' });
+  await grab(someone(), id, { passphrase: 'sesame' });
+  const over = await packet({ count: 2 });
+  await grab(over.sender, over.id);
+  await grab(someone(), over.id);
+  for (const [locale, dark] of /** @type {const} */ ([['en-US', false], ['zh-CN', true], ['zh-TW', false], ['zh-TW', true]])) {
+    const page = await person({ name: sender, locale, dark, still: true, allow: /status of (403|404)/ });
+    const check = (/** @type {string} */ screen) => assertAccessible(page, `${screen} in ${locale}`);
+    const visit = async (/** @type {string} */ path, /** @type {string} */ selector) => {
+      await page.goto(`${stack.url}/#${path}`);
+      await page.waitForSelector(selector);
+      await check(path);
+    };
+    await visit('/', '#total');
+    await page.click('summary');
+    await page.fill('#total', '99999');
+    await check('a form with faults');
+    await visit(`/sent/${id}`, '.qr');
+    await visit(`/p/${id}`, '#open');
+    await page.click('#open');
+    await check('asked for the passphrase');
+    await visit(`/p/${over.id}`, '.result');
+    await visit('/p/01JZZZZZZZZZZZZZZZZZZZZZZZ', '.notice');
+    await visit('/mine/sent', '.history li');
+    await visit('/mine/statement', '.history li');
+    await visit('/mine', '.nothing');
+    await visit(`/verify/${over.id}`, '.proof');
+    await visit('/rush', '#users');
+    await page.fill('#users', '50');
+    await page.fill('#slips', '5');
+    await page.click('button[type=submit]');
+    await page.waitForSelector('.sum[data-balanced=true]', { timeout: 300_000 });
+    await check('a rush');
+  }
+});
+
+browse('histories load more rows when scrolled, with totals over all rows', async () => {
+  const alice = someone('alice');
+  await fund(alice, 100_000);
+  for (let i = 0; i < 45; i += 1) {
+    const { packet_id } = await api(alice, 'POST', '/packets', { split: 'equal', total_amount: 100, count: 1, greeting: `no ${i}` });
+    await grab(alice, packet_id);
+  }
+  const page = await person({ name: alice, locale: 'en-US' });
+  for (const tab of ['sent', 'received']) {
+    await page.goto(`${stack.url}/#/mine/${tab}`);
+    // With a change of only the fragment, the old list would stay for a moment.
+    await page.reload();
+    await page.waitForSelector('.history li');
+    await assertSoon(async () => /45 packets, ¥45\.00/.test(await textOf(page, '.mine .progress')));
+    const names = async () => page.locator('.history .name').allTextContents();
+    while ((await names()).length < 45) {
+      const before = (await names()).length;
+      await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+      await assertSoon(async () => (await names()).length > before);
+    }
+    assert.deepEqual(await names(), Array.from({ length: 45 }, (_, i) => `no ${44 - i}`));
+    assert.match(await textOf(page, '.end'), /That’s all/);
+  }
+});
+
+browse('a history of one packet has a singular, and an empty one offers to send', async () => {
+  const { id, sender } = await packet({ count: 1 });
+  const user = someone();
+  await grab(user, id);
+  const page = await person({ name: sender, locale: 'en-US' });
+  await page.goto(`${stack.url}/#/mine/sent`);
+  await page.waitForSelector('.history li');
+  assert.equal(await textOf(page, '.mine .progress'), '1 packet, ¥88.88');
+  assert.match(await textOf(page, '.history .hint'), /1 of 1/);
+  await page.goto(`${stack.url}/#/mine/received`);
+  await page.waitForSelector('.nothing');
+  await page.click('.nothing a');
+  await page.waitForSelector('#total');
+});
+
+browse('the statement lists every movement by month, refunds too, and its sums are those of the month', async () => {
+  const alice = someone('alice');
+  await fund(alice, 1_000);
+  const { packet_id: id } = await api(alice, 'POST', '/packets', { split: 'equal', total_amount: 300, count: 3, expires_in_s: 1 });
+  await grab(alice, id);
+  await assertSoon(async () => {
+    await api(alice, 'POST', '/_local/settle');
+    return (await api(alice, 'GET', `/packets/${id}`)).status === 'settled';
+  });
+  const page = await person({ name: alice, locale: 'en-US' });
+  await page.goto(`${stack.url}/#/mine/received`);
+  await page.click('.segments a[href="#/mine/statement"]');
+  // Only the statement has rows that lead nowhere: the deposit.
+  await page.waitForSelector('.history .movement');
+  assert.deepEqual(await page.locator('.history .name').allTextContents(), ['Came back unopened', 'Packet opened', 'Packet sent', 'Money in']);
+  assert.deepEqual(await page.locator('.history .got').allTextContents(), ['+¥2.00', '+¥1.00', '-¥3.00', '+¥10.00']);
+  assert.match(await textOf(page, '.month h2'), /20\d\d/);
+  assert.equal(await textOf(page, '.month .hint'), 'in ¥13.00, out ¥3.00');
+});
+
+essential('the browser proves a split, and notices payments or terms that differ from it', async () => {
+  const { link, id, sender } = await packet({ count: 4 });
+  const page = await person({ name: sender, locale: 'en-US' });
+  await page.goto(`${stack.url}/#/verify/${id}`);
+  await page.waitForSelector('.verdict .bad');
+  assert.match(await textOf(page, '.verdict'), /isn’t out yet/);
+  for (let i = 0; i < 4; i += 1) await grab(`proof-${i}`, id);
+  await page.goto(`${stack.url}/#/verify`);
+  await page.fill('#packet', link);
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('.proof[data-fair=true]');
+  assert.equal(await page.locator('.proof tbody tr').count(), 4);
+  assert.match(await textOf(page, '.inputs'), /could hold¥200\.00.*method1/);
+  // Terms that differ from those of the commitment.
+  for (const [name, value, says] of /** @type {const} */ ([['slip_cap', 19_999, '.proof[data-fair=false]'], ['split_version', 2, '.verdict .bad']])) {
+    const change = async (/** @type {import('playwright-core').Route} */ route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, json: { ...(await response.json()), [name]: value } });
+    };
+    await page.route(`**/packets/${id}`, change);
+    await page.click('button[type=submit]');
+    await page.waitForSelector(says);
+    await page.unroute(`**/packets/${id}`, change);
+  }
+  // One fen moves from one claim to another: the sum stays the same.
+  await page.route('**/claims*', async (route) => {
+    const response = await route.fetch();
+    const body = await response.json();
+    body.claims[0].amount += 1;
+    body.claims[1].amount -= 1;
+    await route.fulfill({ response, json: body });
+  });
+  await page.click('button[type=submit]');
+  await page.waitForFunction(() => document.querySelectorAll('.proof tr.not').length === 2);
+
+  // The same with `hongbao-admin`, offline.
+  const shown = await api(sender, 'GET', `/packets/${id}`);
+  const { claims } = await api(sender, 'GET', `/packets/${id}/claims`);
+  assert.equal(verifyOffline({ ...shown, claims }), 0);
+  const [first, ...rest] = claims;
+  assert.equal(verifyOffline({ ...shown, claims: [{ ...first, amount: first.amount + 1 }, ...rest] }), 1);
+  assert.equal(verifyOffline({ ...shown, claims, slip_cap: 19_999 }), 1);
+  assert.equal(verifyOffline({ ...shown, claims, seed: null }), 2);
+});
+
+browse('a packet is verified with the cap that it was sent under, not with the deployment’s present one', async () => {
+  const small = await startStack({ MAX_SLIP_AMOUNT: '500' });
+  try {
+    const ask = apiOf(small.url);
+    await ask('ann', 'PUT', '/wallets/ann/deposits/d', { amount: 1_900 });
+    const { packet_id: id } = await ask('ann', 'POST', '/packets', { split: 'random', total_amount: 1_900, count: 4 });
+    for (let i = 0; i < 4; i += 1) await ask(`u${i}`, 'POST', `/packets/${id}/grab`, {});
+    const page = await person({ name: 'ann', locale: 'en-US' });
+    // As if the operator had raised the cap since.
+    await page.route('**/config.json', async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, json: { ...(await response.json()), limits: { slip_amount_max: 20_000, count_max: 100_000 } } });
+    });
+    await page.goto(`${small.url}/#/verify/${id}`);
+    await page.waitForSelector('.proof[data-fair=true]');
+    assert.match(await textOf(page, '.inputs'), /could hold¥5\.00/);
+    const [shown, { claims }] = [await ask('ann', 'GET', `/packets/${id}`), await ask('ann', 'GET', `/packets/${id}/claims`)];
+    assert.equal(shown.slip_cap, 500);
+    assert.equal(verifyOffline({ ...shown, claims }), 0);
+  } finally {
+    await small.stop();
+  }
+});
+
+/** Returns the exit status of `hongbao-admin verify`. @param {unknown} packet */
+const verifyOffline = (packet) => spawnSync(program('hongbao-admin'), ['verify', '-'], { input: JSON.stringify(packet), env: {} }).status;
+
+essential('a rush balances, and the screen shows it', async () => {
+  const page = await person({ locale: 'en-US', width: 1100, height: 900 });
+  await page.goto(`${stack.url}/#/rush`);
+  await page.fill('#users', '300');
+  await page.fill('#slips', '40');
+  await page.click('button[type=submit]');
+  await page.waitForSelector('.sum[data-balanced=true]', { timeout: 60_000 });
+  assert.match(await textOf(page, '.sum'), /¥888\.00.*=.*¥888\.00.*in 41 wallets.*\+.*¥0\.00/);
+  const tallies = (await textOf(page, '.tallies')).replace(/,/g, '');
+  assert.match(tallies, /answered 300got one 40came too late 260failed 0/);
+  assert.equal(await page.locator('.chart svg').count(), 3);
+  await page.fill('#users', '0');
+  await page.click('button[type=submit]');
+  assert.match(await textOf(page, '[role=alert]'), /1 to 5,000 people/);
+});
+
+browse('the rush reads its numbers in the same way', async () => {
+  const page = await person({ locale: 'en-US' });
+  /** @type {any[]} */
+  const asked = [];
+  await page.route('**/_local/rush', (route) => {
+    asked.push(route.request().postDataJSON());
+    return route.fulfill({ body: `${JSON.stringify({ type: 'end', packet_id: 'x', currency: 'CNY', books: { deposited: 888, in_wallets: 888, wallets: 1, unclaimed: 0, balanced: true } })}\n` });
+  });
+  await page.goto(`${stack.url}/#/rush`);
+  await page.waitForSelector('#users');
+  assert.equal(await page.inputValue('#total'), '888.00');
+  for (const [users, slips, total, says] of /** @type {const} */ ([['10', '4', '1,234', /could be 1234, or 1 point 234/], ['1,5', '4', '8,88', /1 to 5,000 people/], ['10', '0.4', '8,88', /1 to 5,000 people/]])) {
+    await page.fill('#users', users);
+    await page.fill('#slips', slips);
+    await page.fill('#total', total);
+    await page.click('button[type=submit]');
+    assert.match(await textOf(page, '[role=alert]'), says);
+  }
+  await page.fill('#users', '１，０００');
+  await page.fill('#slips', '٤');
+  await page.fill('#total', '8,88');
+  await page.click('button[type=submit]');
+  await page.waitForSelector('.sum[data-balanced=true]');
+  assert.deepEqual(asked.map(({ users, count, total_amount }) => [users, count, total_amount]), [[1_000, 4, 888]]);
+});
+
+browse('the page sends, shares and grabs below a base path', async () => {
+  const below = await startStack({}, ['--base-path', '/hongbao']);
+  try {
+    assert.match(below.url, /\/hongbao$/);
+    const [alice, bob] = [someone('alice'), someone('bob')];
+    const call = apiOf(below.url);
+    await call(alice, 'PUT', `/wallets/${alice}/deposits/d`, { amount: 1_000 });
+    const page = await person({ name: alice });
+    /** @type {string[]} */
+    const outside = [];
+    page.on('request', (request) => void (request.url().startsWith(`${below.url}/`) || outside.push(request.url())));
+    await page.goto(`${below.url}/`);
+    await page.fill('#total', '8');
+    await page.click('button[type=submit]');
+    await page.waitForSelector('.qr path');
+    const [sent] = (await call(alice, 'GET', '/me/packets')).packets;
+    const link = `${below.url}/p/${sent.packet_id}`;
+    assert.ok((await page.content()).includes(link), 'the link that is shared');
+    await page.goto(`${below.url}/#/mine/sent`);
+    await page.waitForSelector('.history li');
+    await page.goto(`${below.url}/#/rush`);
+    await page.fill('#users', '20');
+    await page.click('button[type=submit]');
+    await page.waitForSelector('.sum[data-balanced=true]', { timeout: 60_000 });
+    const other = await person({ name: bob });
+    other.on('request', (request) => void (request.url().startsWith(`${below.url}/`) || outside.push(request.url())));
+    await other.goto(link);
+    await other.click('#open');
+    await other.waitForSelector('.result[data-outcome=grabbed]');
+    assert.deepEqual(outside, []);
+  } finally {
+    await below.stop();
+  }
+});

@@ -1,0 +1,340 @@
+// Who the user is: the ways to sign in, browsers that keep nothing, and clocks that are wrong.
+
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+
+import { api, assertAccessible, assertSoon, browse, fund, packet, person, someone, stack, textOf } from './harness.mjs';
+
+/** @typedef {import('playwright-core').Page} Page */
+
+const HOUR_MS = 3_600_000;
+
+browse('a token in the fragment is accepted, and a message from the page’s own window is not', async () => {
+  const page = await person({ locale: 'en-US' });
+  await configure(page, { kind: 'token', origins: ['https://app.test'] });
+  /** @type {string[]} */
+  const given = [];
+  await page.route('**/me/*', (route) => {
+    given.push(route.request().headers()['authorization'] ?? '');
+    return route.fulfill({ json: mineOf('zoe') });
+  });
+  const token = tokenOf({ sub: 'zoe', exp: Math.floor(Date.now() / 1000) + 3600 });
+  await page.goto(stack.url);
+  await page.waitForSelector('.notice');
+  await page.evaluate((stolen) => postMessage({ type: 'hongbao-token', token: stolen }), token);
+  await page.waitForTimeout(200);
+  assert.deepEqual(given, []);
+  await page.goto(`${stack.url}/#token=${token}&to=/mine`);
+  await page.waitForSelector('.purse');
+  assert.deepEqual([...new Set(given)], [`Bearer ${token}`]);
+  assert.ok(!page.url().includes('token'), page.url());
+  assert.match(await textOf(page, '.bar .user'), /zoe/);
+  assert.equal(await page.locator('a[href="#/rush"]').count(), 0, 'the rush exists only on the local stack');
+});
+
+browse('Cognito’s code flow with PKCE', async () => {
+  const page = await person({ locale: 'en-US' });
+  const domain = 'https://auth.test';
+  const auth = { kind: 'cognito', domain, client_id: 'client-1' };
+  const token = tokenOf({ sub: 'xia', exp: Math.floor(Date.now() / 1000) + 3600 });
+  await configure(page, auth);
+  await page.route('**/me/*', (route) => {
+    assert.equal(route.request().headers()['authorization'], `Bearer ${token}`);
+    return route.fulfill({ json: mineOf('xia') });
+  });
+  // A deployment’s policy lets the page reach its user pool.
+  await allow(page, "connect-src 'self'", `connect-src 'self' ${domain}`);
+  let challenge = '';
+  await page.route(`${domain}/oauth2/authorize*`, (route) => {
+    const asked = new URL(route.request().url()).searchParams;
+    challenge = asked.get('code_challenge') ?? '';
+    assert.deepEqual([asked.get('response_type'), asked.get('client_id'), asked.get('code_challenge_method')], ['code', 'client-1', 'S256']);
+    const back = `${asked.get('redirect_uri')}?code=c-1&state=${asked.get('state')}`;
+    return route.fulfill({ contentType: 'text/html', body: `<script>location.replace(${JSON.stringify(back)})</script>` });
+  });
+  await page.route(`${domain}/oauth2/token`, async (route) => {
+    const form = new URLSearchParams(route.request().postData() ?? '');
+    const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(form.get('code_verifier') ?? ''));
+    assert.equal(Buffer.from(digest).toString('base64url'), challenge);
+    assert.deepEqual([form.get('grant_type'), form.get('code')], ['authorization_code', 'c-1']);
+    return route.fulfill({ json: { id_token: token, refresh_token: 'r-1' }, headers: { 'Access-Control-Allow-Origin': '*' } });
+  });
+  await page.goto(`${stack.url}/#/mine`);
+  await page.click('.notice button');
+  await page.waitForSelector('.purse');
+  assert.ok(page.url().endsWith('/#/mine'), page.url());
+  // The page does not use a code that it did not ask for.
+  const other = await page.context().newPage();
+  await configure(other, auth);
+  await other.goto(`${stack.url}/?code=stolen&state=guessed#/mine`);
+  await other.waitForSelector('.notice button');
+  assert.ok(!other.url().includes('stolen'));
+});
+
+for (const hours of [-9, 300]) {
+  browse(`a token is sent, whatever the clock says: ${hours} hours off`, async () => {
+    const page = await person({ locale: 'en-US', aheadMs: hours * HOUR_MS });
+    const token = tokenOf({ sub: 'zoe', exp: Math.floor(Date.now() / 1000) + 3_600 });
+    /** @type {string[]} */
+    const given = [];
+    await configure(page, { kind: 'token', origins: [] });
+    await page.route('**/me/*', (route) => {
+      given.push(route.request().headers()['authorization'] ?? '');
+      return route.fulfill({ json: mineOf('zoe') });
+    });
+    await page.goto(`${stack.url}/#token=${token}&to=/mine`);
+    await page.waitForSelector('.purse');
+    await page.reload();
+    await page.waitForSelector('.purse');
+    assert.deepEqual([...new Set(given)], [`Bearer ${token}`]);
+  });
+
+  browse(`Cognito’s tokens are used until a 401, and renewed once: ${hours} hours off`, async () => {
+    const { page, tokens, renewals } = await cognito({ aheadMs: hours * HOUR_MS });
+    await page.goto(`${stack.url}/#/mine`);
+    await page.waitForSelector('.purse');
+    for (const tab of ['sent', 'statement']) {
+      await page.click(`.segments a[href="#/mine/${tab}"]`);
+      await page.waitForSelector(`.segments a[href="#/mine/${tab}"][aria-current]`);
+    }
+    assert.equal(renewals(), 0, 'no token is asked for before a 401');
+    tokens.accepted = 'second';
+    tokens.renewed = 'second';
+    await page.click('.segments a[href="#/mine/received"]');
+    await assertSoon(async () => renewals() === 1);
+    await page.waitForSelector('.segments a[href="#/mine/received"][aria-current]');
+    assert.equal(await page.locator('.notice').count(), 0);
+    // Later again.
+    tokens.accepted = 'third';
+    tokens.renewed = 'third';
+    await page.click('.segments a[href="#/mine/sent"]');
+    await page.waitForSelector('.segments a[href="#/mine/sent"][aria-current]');
+    assert.equal(renewals(), 2);
+  });
+}
+
+browse('if the new token is refused too, the page shows the sign-in and asks no more', async () => {
+  for (const renewed of ['second', null]) {
+    const { page, tokens, renewals } = await cognito({ allow: /status of 40[01]/ });
+    tokens.accepted = 'none';
+    tokens.renewed = renewed;
+    await page.goto(`${stack.url}/#/mine`);
+    await page.waitForSelector('.notice[data-kind=signin]');
+    assert.match(await textOf(page, '.notice'), /You are no longer signed in/);
+    await page.click('.tabs a[href="#/"]');
+    await page.waitForTimeout(300);
+    await page.waitForSelector('.notice[data-kind=signin]');
+    assert.equal(renewals(), 1);
+    await page.route('https://auth.test/oauth2/authorize*', (route) => route.fulfill({ contentType: 'text/html', body: '<h1>Cognito</h1>' }));
+    await page.click('.notice button');
+    await page.waitForURL('https://auth.test/**');
+  }
+});
+
+browse('the app is asked once for another token, and the request is repeated as the same user', async () => {
+  const [old, fresh, stranger] = [tokenOf({ sub: 'yan', n: 1 }), tokenOf({ sub: 'yan', n: 2 }), tokenOf({ sub: 'zed' })];
+  for (const [given, ends] of /** @type {const} */ ([[[old, fresh], '.purse'], [[old, old], '.notice[data-kind=signin]'], [[old, stranger], '.notice[data-kind=signin]']])) {
+    const app = `<!doctype html><iframe src="${stack.url}/#/mine"></iframe><script>
+      const tokens = ${JSON.stringify(given)};
+      window.wanted = 0;
+      addEventListener('message', (event) => {
+        if (event.data.type !== 'hongbao-token-wanted') return;
+        event.source.postMessage({ type: 'hongbao-token', token: tokens[Math.min(wanted, 1)] }, event.origin);
+        wanted += 1;
+      });</script>`;
+    const server = createServer((_, response) => response.setHeader('Content-Type', 'text/html').end(app));
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    const origin = `http://127.0.0.1:${/** @type {import('node:net').AddressInfo} */ (server.address()).port}`;
+    const page = await person({ locale: 'en-US', aheadMs: 5 * HOUR_MS, allow: /status of 401/ });
+    await configure(page, { kind: 'token', origins: [origin] });
+    /** @type {string[]} */
+    const used = [];
+    await page.route('**/me/*', (route) => {
+      const token = (route.request().headers()['authorization'] ?? '').slice(7);
+      used.push(token);
+      return token === old ? route.fulfill({ status: 401, json: { message: 'Unauthorized' } }) : route.fulfill({ json: mineOf('yan') });
+    });
+    await allow(page, "frame-ancestors 'none'", `frame-ancestors ${origin}`);
+    await page.goto(`${origin}/`);
+    await page.frameLocator('iframe').locator(ends).waitFor();
+    // Once to sign in, once after the 401.
+    assert.equal(await page.evaluate(() => /** @type {any} */ (window).wanted), 2);
+    assert.ok(!used.includes(stranger), 'no request is repeated as another user');
+    server.close();
+  }
+});
+
+browse('a user whose id is not supported reads that, and is not sent to sign in again', async () => {
+  for (const [locale, title, text] of /** @type {const} */ ([
+    ['zh-CN', /这个账户不能在这里使用/, /重新登录也没有用/],
+    ['zh-TW', /這個帳戶不能在這裡使用/, /重新登入也沒有用/],
+    ['en-US', /can’t use this account here/, /Signing in again won’t help/],
+  ])) {
+    const { link } = await packet();
+    const page = await person({ name: someone(), locale, allow: /403/ });
+    let asked = 0;
+    const refuse = (/** @type {import('playwright-core').Route} */ route) => {
+      asked += Number(route.request().url().includes('/packets/'));
+      return route.fulfill({ status: 403, contentType: 'application/problem+json', json: UNSUPPORTED });
+    };
+    await page.route(/\/(packets|me)\/\w+(\?.*)?$/, refuse);
+    await page.goto(link);
+    await page.waitForSelector('.notice[data-kind=unsupported]');
+    assert.match(await textOf(page, '.notice h1'), title);
+    assert.match(await textOf(page, '.notice p'), text);
+    assert.equal(await page.locator('.notice button').count(), 0, 'nothing to repeat');
+    assert.equal(asked, 1, 'it is asked once');
+    await assertAccessible(page, `an unsupported id, in ${locale}`);
+    await page.goto(`${stack.url}/#/mine/sent`);
+    await page.waitForSelector('.notice[data-kind=unsupported]');
+  }
+});
+
+const UNSUPPORTED = {
+  type: 'urn:hongbao:problem:user-id-unsupported',
+  title: 'User id unsupported',
+  status: 403,
+  detail: 'The user id, the subject of the token, must be 1 to 128 printable ASCII characters other than space / ? # %, and not . or ..',
+  code: 'user-id-unsupported',
+  request_id: 'r-1',
+};
+
+for (const storage of /** @type {const} */ (['null', 'throws', 'full', 'silent'])) {
+  browse(`the page works where storages are: ${storage}`, async () => {
+    const user = someone('bare');
+    await fund(user, 10_000);
+    const page = await person({ locale: 'en-US', storage });
+    await asUser(page, user);
+    await page.goto(stack.url);
+    await page.waitForSelector('#total');
+    assert.match(await textOf(page, '#note'), /keeps nothing for this page/);
+    await page.click('#note button');
+    assert.equal(await page.isVisible('#note'), false);
+    await page.selectOption('#language', 'zh-CN');
+    await page.waitForSelector('label[for=total]:text("总金额")');
+    await page.fill('#total', '5');
+    await page.fill('#count', '2');
+    await page.click('button[type=submit]');
+    await page.waitForSelector('.qr path');
+    await page.click('a.gold');
+    await page.click('#open');
+    await page.waitForSelector('.result[data-outcome=grabbed]');
+    await page.click('.tabs a[href="#/mine"]');
+    await page.waitForSelector('.purse');
+    assert.equal(await page.isVisible('#note'), false, 'it says so once');
+    assert.equal(await page.evaluate(() => document.documentElement.lang), 'zh-CN');
+    await page.selectOption('#user', 'carol');
+    await page.waitForFunction(() => /** @type {HTMLSelectElement | null} */ (document.querySelector('#user'))?.value === 'carol' && document.querySelector('.purse'));
+  });
+}
+
+browse('a send without an answer says that a reload loses it', async () => {
+  const user = someone('bare');
+  await fund(user, 10_000);
+  const page = await person({ locale: 'en-US', storage: 'null', allow: /net::ERR_FAILED/ });
+  await asUser(page, user);
+  await page.goto(stack.url);
+  /** @type {string[]} */
+  const keys = [];
+  let isLost = true;
+  await page.route('**/packets', async (route) => {
+    keys.push(route.request().headers()['idempotency-key'] ?? '');
+    const answer = await route.fetch();
+    await (isLost ? route.abort() : route.fulfill({ response: answer }));
+  });
+  await page.fill('#total', '5');
+  await page.click('button[type=submit]');
+  await page.waitForSelector('.state .hint');
+  assert.match(await textOf(page, '.state'), /Stay on this page until the answer is here/);
+  await page.waitForSelector('.state .button');
+  assert.match(await textOf(page, '.state'), /No answer yet.*Stay on this page until the answer is here/);
+  // In this tab the send is still known, on every screen.
+  await page.click('.tabs a[href="#/mine"]');
+  await page.waitForSelector('.purse');
+  isLost = false;
+  await page.click('.tabs a[href="#/"]');
+  await page.waitForSelector('.qr path');
+  assert.equal(new Set(keys).size, 1);
+  assert.equal((await api(user, 'GET', '/me/packets')).totals.count, 1);
+});
+
+browse('a token of the app works without storage', async () => {
+  const page = await person({ locale: 'en-US', storage: 'null' });
+  const token = tokenOf({ sub: 'zoe' });
+  await configure(page, { kind: 'token', origins: [] });
+  await page.route('**/me/*', (route) => route.fulfill({ json: mineOf('zoe') }));
+  await page.goto(`${stack.url}/#token=${token}&to=/mine`);
+  await page.waitForSelector('.purse');
+  assert.match(await textOf(page, '#note'), /sign in again/);
+});
+
+browse('Cognito’s sign-in without storage says why it can’t work, and sends nobody in circles', async () => {
+  for (const storage of /** @type {const} */ (['null', undefined])) {
+    const page = await person({ locale: 'en-US', ...(storage && { storage }) });
+    await configure(page, { kind: 'cognito', domain: 'https://auth.test', client_id: 'c' });
+    // With storage: the user comes back to a page that no longer knows that it asked.
+    await page.goto(storage ? stack.url : `${stack.url}/?code=a&state=b`);
+    await page.waitForSelector('.notice p');
+    assert.match(await textOf(page, '.notice'), /keeps nothing for this page meanwhile/);
+    assert.equal(await page.locator('.notice button').count(), storage ? 0 : 1);
+  }
+});
+
+/** Lets a page that keeps nothing begin as this user. @param {Page} page @param {string} user */
+const asUser = (page, user) =>
+  page.route('**/config.json', async (route) => {
+    const response = await route.fetch();
+    const config = await response.json();
+    return route.fulfill({ response, json: { ...config, auth: { kind: 'local', users: [user, 'carol'] } } });
+  });
+
+/** Opens the deployment's session in one way. @param {Page} page @param {object} auth */
+const configure = (page, auth) => page.route('**/config.json', (route) => route.fulfill({ json: { auth, api: '' } }));
+
+/** Changes the page's policy as a deployment would. @param {Page} page @param {string} from @param {string} to */
+const allow = (page, from, to) =>
+  page.route(new RegExp(`^${stack.url}/(\\?.*)?$`), async (route) => {
+    const response = await route.fetch();
+    const policy = response.headers()['content-security-policy'] ?? '';
+    await route.fulfill({ response, headers: { ...response.headers(), 'content-security-policy': policy.replace(from, to) } });
+  });
+
+/** Returns one body that fits as an answer to every request under /me. @param {string} user */
+const mineOf = (user) => ({ user_id: user, balance: 5, currency: 'CNY', claims: [], packets: [], movements: [], next_cursor: null, totals: { count: 0, amount: 0 } });
+
+/** Returns a token that the page can read. Its signature is not valid. @param {object} claims */
+function tokenOf(claims) {
+  const part = (/** @type {object} */ value) => Buffer.from(JSON.stringify(value)).toString('base64url');
+  return `${part({ alg: 'none' })}.${part(claims)}.x`;
+}
+
+/**
+ * Opens a page that was signed in by Cognito before. The service accepts one token, and Cognito gives another one for the refresh token.
+ * @param {import('./harness.mjs').Person} options
+ */
+async function cognito(options) {
+  const domain = 'https://auth.test';
+  const exp = Math.floor(Date.now() / 1000) + 3_600;
+  const named = (/** @type {string} */ name) => tokenOf({ sub: 'xia', name, exp });
+  const tokens = { accepted: 'first', renewed: /** @type {string | null} */ ('second') };
+  let renewals = 0;
+  const page = await person({ locale: 'en-US', allow: /status of 401/, ...options });
+  await page.addInitScript((first) => {
+    if (!location.href.startsWith('http://127')) return;
+    if (sessionStorage.getItem('hongbao.refresh')) return;
+    sessionStorage.setItem('hongbao.token', first);
+    sessionStorage.setItem('hongbao.refresh', 'r-1');
+  }, named('first'));
+  await configure(page, { kind: 'cognito', domain, client_id: 'c' });
+  await page.route('**/me/*', (route) =>
+    route.request().headers()['authorization'] === `Bearer ${named(tokens.accepted)}` ? route.fulfill({ json: mineOf('xia') }) : route.fulfill({ status: 401, json: { message: 'Unauthorized' } }),
+  );
+  await allow(page, "connect-src 'self'", `connect-src 'self' ${domain}`);
+  await page.route(`${domain}/oauth2/token`, (route) => {
+    renewals += 1;
+    const allowed = { 'Access-Control-Allow-Origin': '*' };
+    return tokens.renewed === null ? route.fulfill({ status: 400, json: {}, headers: allowed }) : route.fulfill({ json: { id_token: named(tokens.renewed) }, headers: allowed });
+  });
+  return { page, tokens, renewals: () => renewals };
+}
