@@ -298,5 +298,5 @@ destroy: ## Delete a stack
 # make sam-local EVENT=send    sends events/send.json to its function, while SERVE=1 runs; or wallet, grab, view, settle, audit, operate
 # Faster build: SAM_BUILD_MODE=debug make sam-local
 sam-local: ## Test or serve the functions in SAM's containers with local stores
-	@scripts/install-tools.sh && scripts/install-tools.sh sam && scripts/install-tools.sh lambda && scripts/install-tools.sh aws
+	@scripts/install-tools.sh && scripts/install-tools.sh sam && scripts/install-tools.sh lambda
 	PATH="$(CURDIR)/.tools/lambda/bin:$$PATH" scripts/sam-local.sh $(if $(EVENT),invoke $(EVENT),$(if $(SERVE),serve))

@@ -36,14 +36,14 @@ docker info >/dev/null 2>&1 || missing "there is no Docker engine that this user
 docker image inspect "$image" >/dev/null 2>&1 || docker pull --quiet "$image" >/dev/null || missing "there is no image $image"
 
 work=target/sam-local
-python=.tools/aws/bin/python
+python=.tools/sam/bin/python
 
 # sam_local [--signed-in] COMMAND ...
 sam_local() {
     signed_in=
     if [ "$1" = --signed-in ]; then signed_in=$1; shift; fi
     # shellcheck disable=SC2086 # No word if it is empty.
-    exec .tools/sam/bin/python tests/aws/sam_here.py $signed_in local "$@" \
+    exec $python tests/aws/sam_local.py sam $signed_in local "$@" \
         --template-file "$work/build/template.yaml" --skip-pull-image
 }
 

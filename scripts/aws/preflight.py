@@ -7,25 +7,53 @@ Exit codes: 0, nothing found will fail; 1, something will; 2, the account cannot
 
 import argparse
 import dataclasses
+import os
+import pathlib
 import re
 import sys
+import tomllib
 
 import botocore.config
 import botocore.exceptions
 import botocore.parsers
 
-# Each of these adds its checks, in this order.
-import account_checks  # noqa: F401
-import network_checks  # noqa: F401
-import redis_checks  # noqa: F401
-import webhook_checks  # noqa: F401
-import name_checks  # isort: skip
-from environment import Environment, session
-from findings import CHECKS, Finding, absent
+from checks import CHECKS, Finding, absent, discovered
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # Operations that change nothing. The client refuses all others.
 READS = re.compile(r"^(Describe|List|Get)[A-Z]")
 DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "AuthorizationError", "NotAuthorized")
+
+
+class Environment:
+    """A section of samconfig.toml, over the defaults of template.yaml."""
+
+    def __init__(self, name, root=ROOT):
+        # SAM's own reader knows the short forms of CloudFormation, such as `!Ref`.
+        from samtranslator.yaml_helper import yaml_parse
+
+        config = tomllib.loads((root / "samconfig.toml").read_text())
+        known = [key for key, section in config.items() if isinstance(section, dict) and "global" in section]
+        if name not in known:
+            sys.exit(f"samconfig.toml has no environment {name}: it has {', '.join(known)}")
+        deploy = config[name].get("deploy", {}).get("parameters", {})
+        self.name = name
+        self.stack = config[name]["global"]["parameters"]["stack_name"]
+        self.region = deploy.get("region") or config[name]["global"]["parameters"].get("region")
+        template = yaml_parse((root / "template.yaml").read_text())
+        self.parameters = {key: str(of.get("Default", "")) for key, of in template["Parameters"].items()}
+        for override in deploy.get("parameter_overrides", []):
+            key, _, value = override.partition("=")
+            self.parameters[key] = value
+
+
+def session(region=None):
+    """The credentials and the region of the environment, as the AWS CLI finds them."""
+    import boto3
+
+    # The CLI reads both variables, boto3 only the second one.
+    return boto3.session.Session(region_name=region or os.environ.get("AWS_REGION"))
 
 
 class NotARead(Exception):
@@ -86,7 +114,7 @@ class Account:
                 page = page.get(part, {})
             yield from page or []
 
-    discover = staticmethod(name_checks.discovered)
+    discover = staticmethod(discovered)
 
     def quota(self, service, code):
         client, given = self.client("service-quotas"), {"ServiceCode": service, "QuotaCode": code}

@@ -445,7 +445,7 @@ def place_of(options):
     if not options.env:
         return Local(options.programs, options.url, options.stores)
     import botocore.exceptions
-    from environment import Environment, session
+    from preflight import Environment, session
 
     environment = Environment(options.env)
     grace_s = 30  # SETTLE_GRACE_MS by default

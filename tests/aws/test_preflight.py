@@ -7,12 +7,10 @@ import moto
 import planted
 import pytest
 from botocore.exceptions import EndpointConnectionError
-from faults import FAULTS, existing, with_all
-from planted import ACCOUNT, World, preflight
+from planted import ACCOUNT, ALARM, FAULTS, World, existing, make_alarm, preflight, with_all
 from transformed import MAIN, nested, source
 
-import name_checks
-import webhook_checks
+import checks
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +54,7 @@ def test_the_secret_of_webhooks_obeys_the_rule_of_the_function(repository):
     cases = json.loads((repository / "tests/clients/secrets.json").read_text())
     for case in cases:
         secret, is_good = case["secret"], "refused" not in case and "whsec_" in case["secret"]
-        fault = webhook_checks.secret_fault(secret)
+        fault = checks.secret_fault(secret)
         assert (fault is None) == is_good, case["name"]
         assert not fault or secret[6:12] not in fault or len(secret) < 12, case["name"]
 
@@ -103,16 +101,12 @@ def test_its_clients_refuse_whatever_could_change_something(service, operation, 
 
 def test_what_an_existing_stack_has_is_no_collision():
     world = World()
-    alarm = {
-        "AlarmName": f"{world.stack}-ApiFaults",
-        "ComparisonOperator": "GreaterThanThreshold",
-        "EvaluationPeriods": 1,
-    }
-    alarm |= {"MetricName": "m", "Namespace": "n", "Period": 60, "Threshold": 1, "Statistic": "Sum"}
-    world.make_stack(world.stack, resources={"ApiFaults": {"Type": "AWS::CloudWatch::Alarm", "Properties": alarm}})
+    name = f"{world.stack}-ApiFaults"
+    resource = {"Type": "AWS::CloudWatch::Alarm", "Properties": ALARM | {"AlarmName": name}}
+    world.make_stack(world.stack, resources={"ApiFaults": resource})
     assert worries(world, "names") == []
     world.delete_stack(world.stack)
-    world.client("cloudwatch").put_metric_alarm(**alarm)
+    make_alarm(name)
     [found] = worries(world, "names")
     assert "ApiFaults" in found.text
 
@@ -151,7 +145,7 @@ def test_it_knows_each_name_that_a_template_gives():
     known = set()
     for redis in ("nodes", "serverless"):
         world.set(Redis=redis, Page="true", Events="true")
-        known |= {name for _, name, _ in name_checks.fixed_names(world.account())}
+        known |= {name for _, name, _ in checks.fixed_names(world.account())}
     assert given == known
 
 

@@ -5,23 +5,23 @@ table are moto's. moto runs no function, so the test answers the calls of settle
 local stack: `make smoke`.
 """
 
+import functools
 import http.server
 import io
 import json
 import re
-import sys
 import threading
+import time
 
 import boto3
 import moto
 import pytest
 import stand_in
-from transformed import REGION, ROOT
+from planted import make_alarm, make_table, planting
+from transformed import REGION
 
-sys.path.insert(0, str(ROOT / "scripts/aws"))
-
-import places  # noqa: E402
-import smoke  # noqa: E402
+import places
+import smoke
 
 STACK = "hongbao-test"
 REPORT = {
@@ -37,21 +37,48 @@ REPORT = {
 }
 
 
+class Clock:
+    """Only sleeping moves it, so that no test waits for what expires."""
+
+    def __init__(self):
+        self.now_s = 0.0
+
+    def monotonic(self):
+        return self.now_s
+
+    def sleep(self, seconds):
+        self.now_s += seconds
+
+    def __getattr__(self, name):
+        return getattr(time, name)
+
+
 @pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr(places.Deployment, "quiet_s", 0)
-    monkeypatch.setattr(places.Deployment, "expires_in_s", 1)
-    monkeypatch.setattr(places.Deployment, "pause_s", 0.05)
-    monkeypatch.setattr(places, "FIRST_PAUSE_S", 0.01)
-    monkeypatch.setattr(places.Local, "expires_in_s", 1)
+def clock(monkeypatch):
+    clock = Clock()
+    for module in (places, smoke, stand_in):
+        monkeypatch.setattr(module, "time", clock)
+
+
+@functools.cache
+def session():
+    """One for all tests, since making a client takes a second."""
+    session = boto3.session.Session(region_name=REGION)
+    session.events.register("before-call.lambda.Invoke", lambda **given: Deployed.current.invoke(**given))
+    made = functools.cache(session.client)
+    session.client = lambda service, config: made(service)
+    return session
 
 
 class Deployed:
     """A stack in the emulator, with a stand-in as its API."""
 
+    current = None
+
     def __init__(self, fault=None, protected=False):
+        Deployed.current = self
         self.engine, self.events, self.reports = stand_in.Engine(fault), [], [dict(REPORT)]
-        self.cognito = boto3.client("cognito-idp", REGION)
+        self.cognito = planting("cognito-idp")
         pool = self.cognito.create_user_pool(PoolName=STACK)["UserPool"]["Id"]
         client = self.cognito.create_user_pool_client(
             UserPoolId=pool, ClientName="c", ExplicitAuthFlows=["ALLOW_ADMIN_USER_PASSWORD_AUTH"]
@@ -59,41 +86,24 @@ class Deployed:
         client = client["UserPoolClient"]["ClientId"]
         keys = boto3.session.Session().get_credentials().get_frozen_credentials()
         self.api = stand_in.Api(self.engine, REGION, keys, client)
-        boto3.client("dynamodb", REGION).create_table(
-            TableName="table",
-            KeySchema=[{"AttributeName": "PK", "KeyType": "HASH"}],
-            AttributeDefinitions=[{"AttributeName": "PK", "AttributeType": "S"}],
-            BillingMode="PAY_PER_REQUEST",
-            DeletionProtectionEnabled=protected,
-        )
+        make_table("table", DeletionProtectionEnabled=protected)
         outputs = {"ApiUrl": self.api.url, "UserPoolId": pool, "UserPoolClientId": client, "TableName": "table"}
         outputs |= {"SettleFunction": "settle-function", "AuditFunction": "audit-function"}
         body = {
             "Resources": {"Queue": {"Type": "AWS::SQS::Queue"}},
             "Outputs": {name: {"Value": value} for name, value in outputs.items()},
         }
-        boto3.client("cloudformation", REGION).create_stack(StackName=STACK, TemplateBody=json.dumps(body))
+        planting("cloudformation").create_stack(StackName=STACK, TemplateBody=json.dumps(body))
         self.pool = pool
         for name in ("FunctionErrors", "ApiFaults"):
             self.alarm(f"{STACK}-{name}", "OK")
 
     def alarm(self, name, state):
-        cloudwatch = boto3.client("cloudwatch", REGION)
-        given = {
-            "MetricName": "m",
-            "Namespace": "n",
-            "Period": 60,
-            "EvaluationPeriods": 1,
-            "Threshold": 1.0,
-            "Statistic": "Sum",
-        }
-        cloudwatch.put_metric_alarm(AlarmName=name, ComparisonOperator="GreaterThanThreshold", **given)
-        cloudwatch.set_alarm_state(AlarmName=name, StateValue=state, StateReason="planted")
+        make_alarm(name)
+        planting("cloudwatch").set_alarm_state(AlarmName=name, StateValue=state, StateReason="planted")
 
     def place(self, tokens=None, base_path=None):
-        session = boto3.session.Session(region_name=REGION)
-        session.events.register("before-call.lambda.Invoke", self.invoke)
-        return places.Deployment(STACK, session, tokens, grace_s=-178, url=base_path and self.api.url + base_path)
+        return places.Deployment(STACK, session(), tokens, url=base_path and self.api.url + base_path)
 
     def invoke(self, params, **_):
         """moto has no such functions; the request is as botocore would send it."""
@@ -271,10 +281,10 @@ def test_teardown_deletes_all_that_outlives_the_stack(deploy):
     place.check_teardown()
     right, text = prove(place, teardown=True)
     assert right, text
-    assert boto3.client("dynamodb", REGION).list_tables()["TableNames"] == []
+    assert planting("dynamodb").list_tables()["TableNames"] == []
     assert deployed.cognito.list_user_pools(MaxResults=9)["UserPools"] == []
     assert (
-        boto3.client("cloudformation", REGION).list_stacks(StackStatusFilter=["CREATE_COMPLETE"])["StackSummaries"]
+        planting("cloudformation").list_stacks(StackStatusFilter=["CREATE_COMPLETE"])["StackSummaries"]
         == []
     )
     assert deployed.events[-1] == ("audit-function", {"full": True})
@@ -285,15 +295,15 @@ def test_teardown_keeps_a_ledger_with_money(deploy):
     deployed.reports = [REPORT, REPORT | {"in_wallets": 5}]
     right, text = prove(deployed.place(), teardown=True)
     assert not right and "nothing is deleted" in text
-    assert boto3.client("dynamodb", REGION).list_tables()["TableNames"] == ["table"]
+    assert planting("dynamodb").list_tables()["TableNames"] == ["table"]
 
 
 def test_a_stack_without_the_outputs_is_refused(deploy):
     deploy()
     body = {"Resources": {"Queue": {"Type": "AWS::SQS::Queue"}}, "Outputs": {"ApiUrl": {"Value": "http://127.0.0.1"}}}
-    boto3.client("cloudformation", REGION).create_stack(StackName="older", TemplateBody=json.dumps(body))
+    planting("cloudformation").create_stack(StackName="older", TemplateBody=json.dumps(body))
     with pytest.raises(places.Wrong, match="no output AuditFunction, SettleFunction, TableName"):
-        places.Deployment("older", boto3.session.Session(region_name=REGION))
+        places.Deployment("older", session())
 
 
 def test_a_stack_that_is_not_complete_is_refused(deploy):

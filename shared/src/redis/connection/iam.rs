@@ -123,7 +123,7 @@ mod tests {
 
     use super::*;
 
-    /// What botocore signs for the same inputs. `tests/aws/test_iam_tokens.py` renews and checks the file.
+    /// What botocore signs for the same inputs. `tests/aws/test_redis.py` renews and checks the file.
     const BOTOCORE: &str = include_str!("iam/botocore.json");
 
     /// The session token of the published vectors.

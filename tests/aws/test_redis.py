@@ -1,14 +1,67 @@
-"""The functions' Redis user in stacks/state.yaml may run the engine's commands and no others, on a real server."""
+"""How the functions reach Redis: the tokens by which they sign in, and what their users in stacks/state.yaml may do, on a real server.
 
+    python tests/aws/test_redis.py     records the tokens again
+"""
+
+import datetime
+import json
 import os
 import re
 import shutil
 import subprocess
 import time
+import unittest.mock
+from urllib.parse import urlencode
 
+import botocore.auth
 import pytest
 import redis
+from botocore.credentials import Credentials
+from botocore.hooks import HierarchicalEmitter
+from botocore.model import ServiceId
+from botocore.signers import RequestSigner
 from transformed import ROOT, source
+
+# A test of the Rust code signs the same, and compares.
+FILE = ROOT / "shared/src/redis/connection/iam/botocore.json"
+KEYS = {"access_key_id": "AKIDEXAMPLE", "secret_access_key": "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"}
+INPUTS = [
+    {"user": "functions", "cache": "hongbao-prod", "serverless": False, "region": "ap-east-1", "at": "2026-11-21T12:34:56Z"},
+    {"user": "functions", "cache": "hongbao-prod", "serverless": True, "region": "ap-east-1", "at": "2026-11-21T12:34:56Z"},
+    {
+        "user": "hongbao-dev-a1",
+        "cache": "hongbao-dev-0",
+        "serverless": False,
+        "region": "cn-north-1",
+        "at": "2027-01-01T00:00:00Z",
+        # A role's credentials have such a token. This one has every character that must be encoded.
+        "session_token": "IQoJb3JpZ2luX2VjEHo//////////wEaCXVz+/==",
+    },
+]
+
+
+def token(given):
+    credentials = Credentials(given["access_key_id"], given["secret_access_key"], given.get("session_token"))
+    emitter = HierarchicalEmitter()  # The signer keeps only a weak reference to it.
+    signer = RequestSigner(ServiceId("elasticache"), given["region"], "elasticache", "v4", credentials, emitter)
+    query = {"Action": "connect", "User": given["user"]}
+    if given["serverless"]:
+        query["ResourceType"] = "ServerlessCache"
+    url = f"https://{given['cache']}/?{urlencode(query)}"
+    request = {"method": "GET", "url": url, "body": {}, "headers": {}, "context": {}}
+    at = datetime.datetime.fromisoformat(given["at"])
+    with unittest.mock.patch.object(botocore.auth, "get_current_datetime", lambda: at):
+        signed = signer.generate_presigned_url(request, "connect", expires_in=900, region_name=given["region"])
+    return signed.removeprefix("https://")
+
+
+def vectors():
+    return [{**KEYS, **given, "token": token({**KEYS, **given})} for given in INPUTS]
+
+
+def test_the_recorded_tokens_are_botocores():
+    assert json.loads(FILE.read_text()) == vectors(), "to record them again: python tests/aws/test_redis.py"
+
 
 # Commands of the connection besides scripts: for signing in, and for a cluster.
 CONNECTION = [
@@ -142,3 +195,7 @@ def test_the_reader_reads_and_nothing_else(server, command):
 @pytest.mark.parametrize("command", [["PING"], ["ASKING"], ["CLUSTER", "SLOTS"], ["CLUSTER", "MYID"]], ids=" ".join)
 def test_the_readers_connection_works(server, command):
     assert may(server, command, "reader")
+
+
+if __name__ == "__main__":
+    FILE.write_text(json.dumps(vectors(), indent=2) + "\n")

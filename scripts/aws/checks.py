@@ -1,0 +1,707 @@
+"""The checks of preflight.py: of the stack's state, the account's quotas, the network, Redis, webhooks, and of names. In this order
+they run."""
+
+import base64
+import binascii
+import dataclasses
+import json
+import re
+import urllib.error
+import urllib.request
+import zoneinfo
+
+import botocore.exceptions
+
+CHECKS = []
+
+
+@dataclasses.dataclass
+class Finding:
+    """Kinds: `fails`, the deployment will fail; `look`, it works, but not as somebody may expect; `unknown`, not checked;
+    `fine`."""
+
+    subject: str
+    kind: str
+    text: str
+    mend: str = ""
+
+
+def check(subject):
+    """Registers a check, which yields `(kind, text)` or `(kind, text, mend)`."""
+
+    def registered(function):
+        def run(account):
+            for found in function(account):
+                yield Finding(subject, *found)
+
+        run.subject = subject
+        CHECKS.append(run)
+        return function
+
+    return registered
+
+
+def absent(call, *codes):
+    """The answer of `call`, or `None` if the service knows no such thing."""
+    try:
+        return call()
+    except botocore.exceptions.ClientError as error:
+        if error.response["Error"].get("Code") in codes:
+            return None
+        raise
+
+
+# --- The stack and the account's quotas
+
+# Lambda refuses to leave less than this to functions without a reservation.
+UNRESERVED_MIN = 100
+# Below this, a rush meets the account's limit before any other. It is the quota of an account that is in use.
+CONCURRENCY_WANTED = 1000
+# Write units of a claim: a transaction of three items.
+CLAIM_UNITS = 6
+# CloudFormation can't continue from these; a first creation that failed must be deleted.
+FIRST = dict.fromkeys(
+    ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED"),
+    "a first creation failed. Delete the stack: make destroy ENV={env}",
+)
+STUCK = FIRST | {
+    "DELETE_FAILED": "a deletion failed. Its events say why; delete the stack again",
+    "UPDATE_ROLLBACK_FAILED": "an update failed, and so did its rollback: aws cloudformation continue-update-rollback --stack-name {stack}",
+}
+
+
+def resources_of(account, stack):
+    """The physical names of a stack's resources and of its nested stacks'."""
+    for of in account.all("cloudformation", "list_stack_resources", "StackResourceSummaries", StackName=stack):
+        name = of.get("PhysicalResourceId")
+        if not name or of["ResourceStatus"] == "DELETE_COMPLETE":
+            continue
+        yield name
+        if of["ResourceType"] == "AWS::CloudFormation::Stack":
+            yield from resources_of(account, name)
+
+
+def stack_status(account, name):
+    found = absent(lambda: account.client("cloudformation").describe_stacks(StackName=name), "ValidationError")
+    return found["Stacks"][0]["StackStatus"] if found else None
+
+
+# It comes first: the others ask what the stack already has.
+@check("stack")
+def stack(account):
+    name = account.stack
+    if not re.fullmatch(r"[a-z][a-z0-9-]{0,28}", name):
+        yield "fails", f"{name} is no name for a stack: names in ElastiCache contain it", "use at most 29 of a-z, 0-9 and -, a letter first"
+    status = account.status = stack_status(account, name)
+    if status in (None, "REVIEW_IN_PROGRESS", "DELETE_COMPLETE"):
+        account.status = None
+        yield "fine", f"{name} does not exist yet: this is a first creation"
+        return
+    if status in STUCK:
+        yield "fails", f"{name} is {status}", STUCK[status].format(env=account.environment.name, stack=name)
+        if status in FIRST:
+            # The others then judge the creation that follows.
+            account.status = None
+            return
+    elif status.endswith("_IN_PROGRESS"):
+        yield "fails", f"{name} is {status}: somebody deploys it now", "wait until it is done"
+    else:
+        yield "fine", f"{name} exists ({status}): this is an update"
+    account.owned = frozenset(resources_of(account, name))
+
+
+@check("uploads")
+def uploads(account):
+    """The bucket of `resolve_s3`, in a stack that SAM makes."""
+    name = "aws-sam-cli-managed-default"
+    status = stack_status(account, name)
+    if status in STUCK:
+        yield "fails", f"SAM's stack {name} is {status}, so nothing can be uploaded", f"delete it: aws cloudformation delete-stack --stack-name {name}"
+    elif status:
+        yield "fine", f"SAM's bucket is there ({name})"
+    else:
+        yield "fine", "SAM makes its bucket with the first deployment"
+
+
+@check("left behind")
+def left_behind(account):
+    """Tables and user pools of this name outlive a stack. They block nothing, but somebody may miss their money."""
+    # The stack's own name comes first, a nested stack's may follow; CloudFormation adds the rest.
+    form = re.compile(re.escape(account.stack) + r"-([A-Z]\w*-\w+-)?Table-\w+")
+    tables = [
+        name
+        for name in account.all("dynamodb", "list_tables", "TableNames")
+        if form.fullmatch(name) and name not in account.owned
+    ]
+    pools = [
+        pool["Id"]
+        for pool in account.all("cognito-idp", "list_user_pools", "UserPools", MaxResults=60)
+        if pool["Name"] == account.stack and pool["Id"] not in account.owned
+    ]
+    for name in tables:
+        items = account.client("dynamodb").describe_table(TableName=name)["Table"].get("ItemCount", 0)
+        yield (
+            "look",
+            f"an earlier {account.stack} left the table {name} (about {items} items); this deployment won't use it",
+            "if its money counts, import it (docs/OPERATE.md, Restoring the table); else delete it (Deleting everything)",
+        )
+    for name in pools:
+        yield (
+            "look",
+            f"an earlier {account.stack} left the user pool {name}; its users can't sign in to the new one",
+            "if its users count, deploy with JwtIssuer and JwtAudience of that pool; else delete it",
+        )
+    if not tables and not pools:
+        yield "fine", "no table and no user pool of an earlier stack"
+
+
+@check("lambda concurrency")
+def concurrency(account):
+    limits = account.client("lambda").get_account_settings()["AccountLimit"]
+    limit, unreserved = limits["ConcurrentExecutions"], limits["UnreservedConcurrentExecutions"]
+    wanted = {name: account.number(name) for name in ["SettleConcurrency"] if account.number(name)}
+    listed = ", ".join(f"{name}={value}" for name, value in wanted.items())
+    has = 0
+    if account.status:
+        for of in account.all("lambda", "list_functions", "Functions"):
+            if of["FunctionName"] in account.owned:
+                found = account.client("lambda").get_function_concurrency(FunctionName=of["FunctionName"])
+                has += found.get("ReservedConcurrentExecutions", 0)
+    provisioned = account.number("GrabProvisioned")
+    if provisioned and not account.status:
+        # Without a reservation, they come out of what others share.
+        wanted["GrabProvisioned"] = provisioned
+        listed = ", ".join(f"{name}={value}" for name, value in wanted.items())
+    more = sum(wanted.values()) - has
+    if more > 0 and unreserved - more < UNRESERVED_MIN:
+        yield (
+            "fails",
+            f"{listed} can't be reserved: {unreserved} of the account's {limit} are free, and {UNRESERVED_MIN} must stay so",
+            f"raise the quota L-B99A9384 (Service Quotas, Lambda) to {limit + UNRESERVED_MIN + more - unreserved} or more; or set "
+            f"{', '.join(f'{name}=0' for name in wanted)} for now",
+        )
+    elif wanted:
+        yield "fine", f"{listed} can be reserved: {unreserved} of {limit} are free"
+    known = account.number("AccountConcurrency")
+    if known and known != limit:
+        yield "look", f"AccountConcurrency={known}, but the quota is {limit}: the alarm on it would judge wrongly", f"set AccountConcurrency={limit}"
+    if limit < CONCURRENCY_WANTED:
+        yield (
+            "look",
+            f"the account runs {limit} executions at a time: in a rush, more requests than that are refused",
+            f"raise the quota L-B99A9384 (Service Quotas, Lambda) to {CONCURRENCY_WANTED} or more; a new account has few",
+        )
+    elif not wanted:
+        yield "fine", f"the account runs {limit} executions at a time, and nothing is reserved"
+
+
+@check("api gateway")
+def throttles(account):
+    limits = account.client("apigateway").get_account()["throttleSettings"]
+    rate, burst = limits["rateLimit"], limits["burstLimit"]
+    above = [
+        f"{name}={account.number(name)}"
+        for name, most in (("GrabRate", min(rate, burst)), ("ViewRate", min(rate, burst)), ("SendRate", min(rate, burst)))
+        if account.number(name) > most
+    ]
+    if above:
+        yield (
+            "look",
+            f"{', '.join(above)}: all APIs of the account together get {rate:.0f} requests a second and bursts of {burst}",
+            "raise the quota L-8A5B8E43 (Service Quotas, API Gateway), or lower the parameter",
+        )
+    else:
+        yield "fine", f"{rate:.0f} requests a second and bursts of {burst} for the account"
+
+
+@check("dynamodb")
+def table_limits(account):
+    limits = account.client("dynamodb").describe_limits()
+    restored = account.value("RestoredTable")
+    if restored and not absent(
+        lambda: account.client("dynamodb").describe_table(TableName=restored.split("/")[1]), "ResourceNotFoundException"
+    ):
+        yield "fails", f"RestoredTable={restored} does not exist in {account.region}", "docs/OPERATE.md, Restoring the table"
+    if restored and "/stream/" not in restored and (account.has("Events") or account.value("WebhookUrl")):
+        yield "fails", "Events and WebhookUrl need the ARN of the stream in RestoredTable", "docs/OPERATE.md, Restoring the table"
+    claims = limits["TableMaxWriteCapacityUnits"] // CLAIM_UNITS
+    if claims < account.number("GrabRate") / 10:
+        yield (
+            "look",
+            f"a table gets {limits['TableMaxWriteCapacityUnits']} write units a second: {claims} claims, far below GrabRate",
+            "raise the table-level write quota (Service Quotas, DynamoDB)",
+        )
+    else:
+        yield "fine", f"a table gets {limits['TableMaxWriteCapacityUnits']} write units a second, enough for {claims} claims"
+
+
+@check("roles and policies")
+def roles(account):
+    summary = account.client("iam").get_account_summary()["SummaryMap"]
+    # What a first creation makes at most.
+    for kind, most in (("Roles", 15), ("Policies", 10)):
+        free = summary[f"{kind}Quota"] - summary[kind]
+        if not account.status and free < most:
+            yield "fails", f"{free} more {kind.lower()} fit into the account; the stack makes up to {most}", f"raise the quota of IAM {kind.lower()}, or delete some"
+        else:
+            yield "fine", f"{free} more {kind.lower()} fit into the account"
+
+
+# --- The network: the stack's own, or an existing one
+
+# Lambda attaches no function to a subnet in these zones, and says so only when the function is created.
+WITHOUT_LAMBDA = {"use1-az3"}
+# The stack needs the network in so many zones.
+ZONES = 3
+
+
+@check("network")
+def network(account):
+    if account.value("VpcId"):
+        yield from existing_network(account)
+        return
+    yield "fine", "the stack's own network"
+    if account.status:
+        return
+    vpcs = sum(1 for _ in account.all("ec2", "describe_vpcs", "Vpcs"))
+    most = account.quota("vpc", "L-F678F1CE")
+    if vpcs >= most:
+        yield "fails", f"the region has {vpcs} VPCs of {most:.0f}", "raise the quota L-F678F1CE (Service Quotas, Amazon VPC), or set VpcId and SubnetIds of an existing one"
+    else:
+        yield "fine", f"{vpcs} VPCs of {most:.0f}"
+    gateways = endpoints(account, {"Name": "vpc-endpoint-type", "Values": ["Gateway"]})
+    most = account.quota("vpc", "L-1B52E74A")
+    if len(gateways) >= most:
+        yield "fails", f"the region has {len(gateways)} gateway endpoints of {most:.0f}", "raise the quota L-1B52E74A (Service Quotas, Amazon VPC)"
+
+
+def endpoints(account, *filters):
+    found = account.all("ec2", "describe_vpc_endpoints", "VpcEndpoints", Filters=list(filters))
+    return [one for one in found if one["State"].lower() not in ("deleting", "deleted")]
+
+
+def existing_network(account):
+    ec2, vpc = account.client("ec2"), account.value("VpcId")
+    if not absent(lambda: ec2.describe_vpcs(VpcIds=[vpc]), "InvalidVpcID.NotFound"):
+        yield "fails", f"VpcId={vpc} does not exist in {account.region}", "set an existing VpcId, or leave it empty"
+        return
+    ids = [one.strip() for one in account.value("SubnetIds").split(",") if one.strip()]
+    found = absent(lambda: ec2.describe_subnets(SubnetIds=ids), "InvalidSubnetID.NotFound") if ids else None
+    subnets = [one for one in found["Subnets"] if one["VpcId"] == vpc] if found else []
+    zones = sorted({one["AvailabilityZone"] for one in subnets})
+    if len(subnets) < max(len(ids), 1):
+        yield "fails", f"SubnetIds={','.join(ids)}: {len(subnets)} of them are in {vpc}", f"set subnets of {vpc}"
+    elif len(zones) < 2:
+        yield "fails", f"SubnetIds lie in one zone ({', '.join(zones)}); replicas need another", "set subnets in two or three zones"
+    else:
+        yield "fine", f"{vpc} with {len(subnets)} subnets in {', '.join(zones)}"
+    to_the_table = {"Name": "service-name", "Values": [f"com.amazonaws.{account.region}.dynamodb"]}
+    if not endpoints(account, {"Name": "vpc-id", "Values": [vpc]}, to_the_table):
+        yield "look", f"{vpc} has no endpoint for DynamoDB: without a NAT, no function reaches the table", "add a gateway endpoint for DynamoDB to its route tables"
+
+
+def zones_of_the_stack(account):
+    """The zones of the three subnets, as `(name, id)`: those of the parameters, or the first of `Fn::GetAZs`, which lists
+    zones with a default subnet, or all if there is none."""
+    found = account.client("ec2").describe_availability_zones(
+        Filters=[{"Name": "zone-type", "Values": ["availability-zone"]}]
+    )
+    ids = {one["ZoneName"]: one.get("ZoneId", "") for one in found["AvailabilityZones"] if one["State"] == "available"}
+    named = [one.strip() for one in account.value("Zones").split(",") if one.strip()]
+    if named:
+        return [(name, ids.get(name)) for name in named], ids
+    subnets = account.all(
+        "ec2", "describe_subnets", "Subnets", Filters=[{"Name": "default-for-az", "Values": ["true"]}]
+    )
+    with_default = {one["AvailabilityZone"] for one in subnets}
+    return [(name, ids[name]) for name in sorted(ids) if not with_default or name in with_default][:ZONES], ids
+
+
+@check("zones")
+def zones(account):
+    if account.value("VpcId") or account.status:
+        yield "fine", "the network exists already"
+        return
+    chosen, available = zones_of_the_stack(account)
+    names = ", ".join(name for name, _ in chosen)
+    usable = usable_zones(account, available)
+    mend = f"set Zones to three of: {', '.join(usable)}"
+    if len(usable) < ZONES:
+        mend = f"only {', '.join(usable) or 'none'} would do: use another region, or another RedisNodeType"
+    if len(chosen) < ZONES:
+        kind = "zones with a default subnet" if len(available) >= ZONES else "zones"
+        source = (
+            f"Zones names {len(chosen)} zones"
+            if account.value("Zones")
+            else f"{account.region} has {len(chosen)} {kind}"
+        )
+        yield "fails", f"{source} ({names}); the stack's network needs {ZONES}", mend
+    unknown = [name for name, id_ in chosen if id_ is None]
+    without = [f"{name} ({id_})" for name, id_ in chosen if id_ in WITHOUT_LAMBDA]
+    nodes = zones_with_nodes(account)
+    lacking = [name for name, _ in chosen if nodes is not None and name not in nodes and name not in unknown]
+    if unknown:
+        yield "fails", f"Zones has {', '.join(unknown)}, which this account does not have in {account.region}", mend
+    if without:
+        yield "fails", f"Lambda has no functions in {', '.join(without)}", mend
+    if lacking:
+        yield "fails", f"{', '.join(lacking)} has no {node_type(account)}, so Redis can't have a node there", mend
+    if len(chosen) >= ZONES and not (unknown or without or lacking):
+        yield "fine", f"the stack's subnets lie in {names}"
+
+
+def node_type(account):
+    return account.value("RedisNodeType").removeprefix("cache.")
+
+
+def zones_with_nodes(account):
+    """The zones that have the node type as an EC2 instance; ElastiCache has no such list. `None`: without nodes."""
+    if account.value("Redis") != "nodes":
+        return None
+    return {
+        one["Location"]
+        for one in account.all(
+            "ec2",
+            "describe_instance_type_offerings",
+            "InstanceTypeOfferings",
+            LocationType="availability-zone",
+            Filters=[{"Name": "instance-type", "Values": [node_type(account)]}],
+        )
+    }
+
+
+def usable_zones(account, available):
+    nodes = zones_with_nodes(account)
+    return [
+        name
+        for name, id_ in sorted(available.items())
+        if id_ not in WITHOUT_LAMBDA and (nodes is None or name in nodes)
+    ]
+
+
+# --- Redis: versions, node types, quotas
+
+# Only these families have durability, from Valkey 9.0 on.
+DURABLE = ("m7g", "r7g", "m6g", "r6g", "c7gn")
+# The version in stacks/state.yaml.
+VERSION = "9.0"
+
+
+@check("redis")
+def redis(account):
+    kind = account.value("Redis")
+    if kind == "existing":
+        yield "fine", "the Redis at RedisUrl; preflight does not sign in to it"
+        return
+    wanted = VERSION
+    versions = sorted(
+        {
+            one["EngineVersion"]
+            for one in account.all(
+                "elasticache", "describe_cache_engine_versions", "CacheEngineVersions", Engine="valkey"
+            )
+        }
+    )
+    known = {re.match(r"\d+\.\d+", one)[0] for one in versions} if versions else set()
+    if kind == "serverless":
+        known = {one.partition(".")[0] for one in known}
+        wanted = wanted.partition(".")[0]
+    if wanted not in known:
+        yield "fails", f"ElastiCache has no Valkey {wanted} in {account.region}", f"use another region, or in stacks/state.yaml one of: {', '.join(versions) or 'none here'}"
+    else:
+        yield "fine", f"ElastiCache has Valkey {wanted}"
+    if kind == "nodes":
+        yield from nodes(account)
+
+
+def nodes(account):
+    type_, family = account.value("RedisNodeType"), node_type(account).partition(".")[0]
+    durability = account.value("RedisDurability")
+    if durability != "disabled" and family not in DURABLE:
+        yield "fails", f"RedisDurability={durability} does not exist on {type_}", f"use a node of {', '.join(DURABLE)}, or set RedisDurability=disabled"
+    offered = account.all(
+        "elasticache", "describe_reserved_cache_nodes_offerings", "ReservedCacheNodesOfferings", CacheNodeType=type_
+    )
+    if not zones_with_nodes(account):
+        yield "fails", f"{account.region} has no {type_}", "set RedisNodeType to a type that the region has"
+    elif next(offered, None) is None:
+        # Only a sign: ElastiCache lists the types that it sells reserved nodes of, but not its types.
+        yield "look", f"ElastiCache may have no {type_} in {account.region}: it reserves none", "look for it in ElastiCache's console"
+    if account.status:
+        return
+    has = sum(
+        of.get("NumCacheNodes", 0) for of in account.all("elasticache", "describe_cache_clusters", "CacheClusters")
+    )
+    more = int(account.value("RedisShards")) * (1 + int(account.value("RedisReplicas")))
+    most = account.quota("elasticache", "L-DFE45DF3")
+    if has + more > most:
+        yield "fails", f"{more} more nodes don't fit: the region has {has} of {most:.0f}", "raise the quota L-DFE45DF3 (Service Quotas, ElastiCache)"
+    else:
+        yield "fine", f"{more} nodes of {type_}; the region has {has} of {most:.0f}"
+
+
+# --- Webhooks: the secret that signs them, which no finding shows
+
+# The fewest bytes of a secret, by the specification, and the base64 of so many.
+BYTES_MIN = 24
+CHARACTERS_MIN = 32
+MADE_BY = 'echo "whsec_$(openssl rand -base64 32)"'
+
+
+def secret_fault(text):
+    """What is wrong with a text of secrets, or `None`: the rule of functions/notify/src/secret.rs."""
+    secrets = []
+    for entry in re.split(r"[ ,\t]", text):
+        for index, line in enumerate(filter(None, re.split(r"[\n\r]", entry))):
+            if line.startswith("whsec_"):
+                secrets.append(line.removeprefix("whsec_"))
+            elif secrets and index and len(line) < CHARACTERS_MIN:
+                secrets[-1] += line
+            else:
+                return "a secret does not begin with whsec_"
+    faults = [fault for fault in map(fault_of, secrets) if fault]
+    return next(iter(faults), None) if secrets else "there is no secret"
+
+
+def fault_of(encoded):
+    if re.search("[+/]", encoded) and re.search("[-_]", encoded):
+        return "a secret mixes the two alphabets of base64"
+    standard = encoded.replace("-", "+").replace("_", "/")
+    unpadded = standard.rstrip("=")
+    try:
+        found = base64.b64decode(unpadded + "=" * (-len(unpadded) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return "a secret is not base64"
+    # Python drops bits that are too many.
+    again = base64.b64encode(found).decode()
+    if standard not in (again, again.rstrip("=")):
+        return "a secret is not base64"
+    return None if len(found) >= BYTES_MIN else f"a secret has less than {BYTES_MIN} bytes"
+
+
+@check("webhooks")
+def webhooks(account):
+    if not account.value("WebhookUrl"):
+        return
+    arn = account.value("WebhookSecretArn")
+    found = absent(
+        lambda: account.client("secretsmanager").get_secret_value(SecretId=arn), "ResourceNotFoundException"
+    )
+    fault = secret_fault(found.get("SecretString", "")) if found else None
+    if not found:
+        yield "fails", f"there is no secret {arn}, so no webhook could be signed", f"make one of the output of {MADE_BY}, and set WebhookSecretArn"
+    elif fault:
+        yield "fails", f"WebhookSecretArn: {fault}, so no webhook could be signed", f"store the output of {MADE_BY}"
+    else:
+        yield "fine", "webhooks can be signed"
+
+
+# --- Names that the stack gives itself must be free; what its parameters name must be there
+
+# Where CloudFront is managed, and reads certificates and web ACLs.
+GLOBAL_REGION = "us-east-1"
+
+
+def caught(call, *codes):
+    """Whether something of a fixed name exists."""
+    return absent(call, *codes) is not None
+
+
+def fixed_names(account):
+    """Each name that the stack gives itself, with what has it: `(kind, name, owner)`. `owner` is the physical id under
+    which a stack owns it, or `None` if the name is free. A test compares this list with the templates."""
+    stack = account.stack
+    cache = account.client("elasticache")
+    if account.value("Redis") != "existing":
+        for user in ["functions", "reader"]:
+            name = f"{stack}-{user}"
+            # Without its service-linked role, ElastiCache was never used in this account.
+            found = caught(lambda: cache.describe_users(UserId=name), "UserNotFound", "ServiceLinkedRoleNotFoundFault")
+            yield "Redis user", name, name if found else None
+        name = f"{stack}-users"
+        found = caught(
+            lambda: cache.describe_user_groups(UserGroupId=name), "UserGroupNotFound", "ServiceLinkedRoleNotFoundFault"
+        )
+        yield "Redis user group", name, name if found else None
+    if account.value("Redis") == "serverless":
+        name = f"{stack}-serverless"
+        found = caught(
+            lambda: cache.describe_serverless_caches(ServerlessCacheName=name), "ServerlessCacheNotFoundFault"
+        )
+        yield "serverless cache", name, name if found else None
+    for right in ("read", "repair"):
+        name = f"{stack}-operate-{right}"
+        client = account.client("lambda")
+        found = caught(lambda: client.get_function_configuration(FunctionName=name), "ResourceNotFoundException")
+        yield "function", name, name if found else None
+    schedules = {one["Name"] for one in account.all("scheduler", "list_schedules", "Schedules", NamePrefix=f"{stack}-")}
+    for run in ["settle-1", "settle-2", "audit"]:
+        name = f"{stack}-{run}"
+        yield "schedule", name, name if name in schedules else None
+    alarms = account.all("cloudwatch", "describe_alarms", "MetricAlarms", AlarmNamePrefix=f"{stack}-")
+    for name in sorted(one["AlarmName"] for one in alarms):
+        # An alarm of the stack hongbao-dev-2 also begins with hongbao-dev-.
+        if re.fullmatch(r"[A-Z]\w*", name.removeprefix(f"{stack}-")):
+            yield "alarm", name, name
+    boards = account.all("cloudwatch", "list_dashboards", "DashboardEntries", DashboardNamePrefix=stack)
+    yield "dashboard", stack, stack if any(one["DashboardName"] == stack for one in boards) else None
+    if account.has("Events"):
+        found = caught(lambda: account.client("events").describe_event_bus(Name=stack), "ResourceNotFoundException")
+        yield "event bus", stack, stack if found else None
+    if account.has("Page"):
+        yield from names_of_the_page(account)
+
+
+def names_of_the_page(account):
+    name = f"{account.stack}-page-{account.region}"
+    controls = account.all("cloudfront", "list_origin_access_controls", "OriginAccessControlList.Items", GLOBAL_REGION)
+    yield "origin access control", name, next((one["Id"] for one in controls if one["Name"] == name), None)
+    yield "response headers policy", name, headers_policy(account, name)
+    functions = account.client("cloudfront", GLOBAL_REGION)
+    found = absent(lambda: functions.describe_function(Name=name), "NoSuchFunctionExists")
+    yield "CloudFront function", name, found and found["FunctionSummary"]["FunctionMetadata"]["FunctionARN"]
+    if not account.value("JwtIssuer"):
+        domain = f"{account.stack}-{account.id}"
+        found = account.client("cognito-idp").describe_user_pool_domain(Domain=domain)["DomainDescription"]
+        yield "sign-in domain", domain, domain if found.get("UserPoolId") else None
+
+
+def headers_policy(account, name):
+    given = {"Type": "custom"}
+    while True:
+        page = account.client("cloudfront", GLOBAL_REGION).list_response_headers_policies(**given)[
+            "ResponseHeadersPolicyList"
+        ]
+        for one in page.get("Items", []):
+            policy = one["ResponseHeadersPolicy"]
+            if policy["ResponseHeadersPolicyConfig"]["Name"] == name:
+                return policy["Id"]
+        if not page.get("NextMarker"):
+            return None
+        given["Marker"] = page["NextMarker"]
+
+
+def article(kind):
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
+@check("names")
+def names(account):
+    taken = 0
+    for kind, name, owner in fixed_names(account):
+        if owner is not None and owner not in account.owned:
+            taken += 1
+            yield "fails", f"there is {article(kind)} {name} already, which is not this stack's", "delete it, or give the stack another name"
+    if not taken:
+        yield "fine", "each name that the stack gives itself is free"
+
+
+@check("page")
+def page(account):
+    if not account.has("Page"):
+        yield "fine", "no page (Page=false)"
+        return
+    domain, certificate = account.value("PageDomain"), account.value("PageCertificateArn")
+    if certificate:
+        yield from certificate_for(account, domain, certificate)
+    if not domain:
+        return
+    for one in account.all("cloudfront", "list_distributions", "DistributionList.Items", GLOBAL_REGION):
+        if certificate and domain in one.get("Aliases", {}).get("Items", []) and one["Id"] not in account.owned:
+            yield "fails", f"the distribution {one['Id']} has the name {domain} already", "remove the name from it, or use another PageDomain"
+
+
+def certificate_for(account, domain, arn):
+    region = arn.split(":")[3]
+    if region != GLOBAL_REGION:
+        yield "fails", f"the certificate is in {region}; CloudFront reads only those in us-east-1", "request the certificate in us-east-1"
+        return
+    acm = account.client("acm", GLOBAL_REGION)
+    found = absent(
+        lambda: acm.describe_certificate(CertificateArn=arn), "ResourceNotFoundException", "ValidationException"
+    )
+    if not found:
+        yield "fails", "there is no certificate PageCertificateArn in this account", "request one in us-east-1"
+        return
+    certificate = found["Certificate"]
+    names = {certificate.get("DomainName"), *certificate.get("SubjectAlternativeNames", [])}
+    if certificate["Status"] != "ISSUED":
+        yield "fails", f"the certificate of {domain} is {certificate['Status']}", "finish its validation (the console shows the DNS record)"
+    elif domain not in names and "*." + domain.partition(".")[2] not in names:
+        yield "fails", f"the certificate is for {', '.join(sorted(filter(None, names)))}, not for {domain}", "request one for PageDomain"
+    else:
+        yield "fine", f"the certificate of {domain} is issued, in us-east-1"
+
+
+@check("key")
+def key(account):
+    arn = account.value("CustomerKeyArn")
+    if not arn:
+        yield "fine", "keys of AWS (CustomerKeyArn is empty)"
+        return
+    found = absent(lambda: account.client("kms").describe_key(KeyId=arn), "NotFoundException", "InvalidArnException")
+    state = found["KeyMetadata"]["KeyState"] if found else None
+    if state == "Enabled":
+        yield "fine", "the key CustomerKeyArn is enabled; whether its policy suffices shows only when it is used"
+    else:
+        yield "fails", f"the key CustomerKeyArn {'is ' + state if state else 'does not exist in ' + account.region}", "set an enabled key of this region"
+
+
+@check("instances")
+def instances(account):
+    arn = account.value("GrabCapacityProviderArn")
+    if not arn:
+        yield "fine", "grabs run on Lambda's own machines"
+        return
+    client = account.client("lambda")
+    found = absent(
+        lambda: client.get_capacity_provider(CapacityProviderName=arn.rpartition(":")[2]), "ResourceNotFoundException"
+    )
+    state = found["CapacityProvider"]["State"] if found else None
+    if state == "Active":
+        yield "fine", "the capacity provider is active"
+    else:
+        yield "fails", f"the capacity provider {'is ' + state if state else 'does not exist in ' + account.region}", "docs/OPERATE.md, Lambda Managed Instances"
+
+
+def discovered(issuer):
+    """The issuer that its own discovery document names. API Gateway reads the same document."""
+    with urllib.request.urlopen(issuer.rstrip("/") + "/.well-known/openid-configuration", timeout=10) as answer:
+        return json.load(answer).get("issuer")
+
+
+@check("issuer")
+def issuer(account):
+    wanted = account.value("JwtIssuer")
+    if not wanted:
+        yield "fine", "the stack makes a user pool"
+        return
+    if not account.value("JwtAudience"):
+        yield "fails", "JwtIssuer needs JwtAudience", "set JwtAudience to the client ids whose tokens count"
+    try:
+        names = account.discover(wanted)
+    except (urllib.error.URLError, OSError, ValueError) as error:
+        yield "fails", f"{wanted} has no discovery document that can be read: {error}", "API Gateway reads JwtIssuer/.well-known/openid-configuration: publish it"
+        return
+    if names != wanted:
+        yield "fails", f"its discovery document names the issuer {names}, not {wanted}", "set JwtIssuer to exactly that text"
+    else:
+        yield "fine", f"{wanted} has a discovery document"
+
+
+@check("days")
+def days(account):
+    zone = account.value("DayZone", "Asia/Shanghai")
+    if zone in zoneinfo.available_timezones():
+        yield "fine", f"days begin at midnight in {zone}"
+    else:
+        yield "fails", f"DayZone is {zone}, and no time zone of the IANA has this name", "the function Send would not start: name a zone such as Asia/Shanghai"
+
+
+@check("alarms")
+def alarms(account):
+    mail = account.value("AlarmEmail")
+    if mail:
+        yield "fine", f"alarms reach {mail}, once the mail is confirmed"
+    else:
+        yield "look", "AlarmEmail is empty: no alarm reaches anybody", "set AlarmEmail in samconfig.toml"

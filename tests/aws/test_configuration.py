@@ -1,0 +1,304 @@
+"""Other files agree with the template's parameters and with the code: samconfig.toml, the documents, the deployed functions' variables,
+Dockerfile and compose.yaml."""
+
+import json
+import re
+import shlex
+import subprocess
+import tomllib
+
+import pytest
+import yaml
+from conftest import WAYS
+from transformed import ROOT, source
+
+@pytest.mark.parametrize("environment", ["dev", "prod"])
+def test_each_override_is_a_value_that_its_parameter_accepts(environment):
+    config = tomllib.loads((ROOT / "samconfig.toml").read_text())[environment]
+    parameters = source()["Parameters"]
+    for override in config["deploy"]["parameters"]["parameter_overrides"]:
+        name, _, value = override.partition("=")
+        allowed = [str(one) for one in parameters[name].get("AllowedValues", [value])]
+        assert value in allowed, override
+        assert re.fullmatch(parameters[name].get("AllowedPattern", ".*"), value), override
+    # Names in ElastiCache contain it; they must be in lower case, with at most 40 characters.
+    assert re.fullmatch(r"[a-z][a-z0-9-]{0,28}", config["global"]["parameters"]["stack_name"])
+
+
+def test_each_parameter_is_shown_in_a_group():
+    template = source()
+    groups = template["Metadata"]["AWS::CloudFormation::Interface"]["ParameterGroups"]
+    shown = [name for group in groups for name in group["Parameters"]]
+    assert sorted(shown) == sorted(template["Parameters"])
+
+
+def test_each_parameter_is_documented():
+    section = (ROOT / "docs/OPERATE.md").read_text().split("\n### Parameters\n")[1].split("\n### ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]*) \|", section, re.M)
+    documented = {name: default.strip().strip("`") for name, default in rows}
+    parameters = source()["Parameters"]
+    defaults = {name: str(parameter["Default"]) for name, parameter in parameters.items()}
+    assert documented == defaults
+
+
+def broken(**given):
+    """The rules' messages for these parameters, as CloudFormation gives them before it makes anything."""
+    template = source()
+    values = {name: str(parameter["Default"]) for name, parameter in template["Parameters"].items()} | given
+
+    def holds(condition):
+        [(function, arguments)] = condition.items()
+        if function == "Fn::Equals":
+            left, right = (values[one["Ref"]] if isinstance(one, dict) else str(one) for one in arguments)
+            return left == right
+        return {"Fn::Not": lambda: not holds(arguments[0]), "Fn::And": lambda: all(map(holds, arguments)),
+                "Fn::Or": lambda: any(map(holds, arguments))}[function]()
+
+    return [
+        assertion["AssertDescription"]
+        for rule in template["Rules"].values()
+        if holds(rule["RuleCondition"])
+        for assertion in rule["Assertions"]
+        if not holds(assertion["Assert"])
+    ]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_rules_accept_what_the_other_tests_deploy(way):
+    assert broken(**WAYS[way]) == []
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"JwtIssuer": "https://issuer.example/"},
+        {"SecurityGroupIds": "sg-1"},
+        {"Redis": "existing", "RedisUrl": "redis://r"},
+        {"VpcId": "vpc-0"},
+        {"PageCertificateArn": "arn:aws:acm:us-east-1:123456789012:certificate/0"},
+    ],
+    ids=str,
+)
+def test_the_rules_refuse_half_a_configuration(given):
+    assert broken() == []
+    assert len(broken(**given)) == 1
+
+
+def test_a_base_path_begins_like_no_route():
+    parameter = source()["Parameters"]["BasePath"]
+    accepts = lambda text: bool(re.fullmatch(parameter["AllowedPattern"], text))
+    for good in ["", "/hongbao", "/api/v1", "/packets-of-us", "/shop/packets", "/me.v1"]:
+        assert accepts(good), good
+    for bad in ["/", "hongbao", "/hongbao/", "/a//b", "/.", "/packets", "/packets/v1", "/me", "/users/a", "/wallets/x", "/operator", "/紅"]:
+        assert not accepts(bad), bad
+
+
+# --- Each deployed function gets the variables that it reads.
+
+# Set only where the password of Redis may change.
+OF_PASSWORDS = {"REDIS_SECRET"}
+# Set only where the functions sign in with tokens.
+OF_TOKENS = {"REDIS_AUTH", "REDIS_IAM_USER", "REDIS_IAM_CACHE", "REDIS_IAM_SERVERLESS"}
+# On AWS the functions' defaults hold.
+BY_DEFAULT = {"REDIS_CONNECT_TIMEOUT_MS", "REDIS_RESPONSE_TIMEOUT_MS", "START_SPREAD_MS", "SETTLE_GRACE_MS", "WEBHOOK_ADDRESSES"}
+FUNCTIONS = {"send", "grab", "view", "wallet", "settle", "audit", "publish", "notify", "operate"}
+
+
+@pytest.fixture(scope="module")
+def readers(repository):
+    """Which function reads which variable, as docs/OPERATE.md says."""
+    readers = {}
+    page = (repository / "docs/OPERATE.md").read_text().split("\n### Variables\n")[1].split("\n### ")[0]
+    for row in re.findall(r"^\| `([A-Z_]+)` \|[^|]*\|([^|]*)\|", page, re.M):
+        readers[row[0]] = FUNCTIONS if row[1].strip() == "all" else set(re.split(r",\s*", row[1].strip()))
+    assert readers
+    return readers
+
+
+def read_by_the_code(repository):
+    config = (repository / "shared/src/config.rs").read_text().split("#[cfg(test)]")[0]
+    names = set(re.findall(r"\.(?:required|wanted|parsed|number|get)\(\s*\"([A-Z_]+)\"", config))
+    for main in sorted(repository.glob("functions/*/src/*.rs")):
+        # A function may also read a variable without the configuration.
+        names |= set(re.findall(r"env::var(?:_os)?\(\s*\"([A-Z_]+)\"", main.read_text()))
+    # Lambda itself sets these.
+    return {name for name in names if not name.startswith("AWS_LAMBDA_")}
+
+
+def test_the_document_knows_what_the_code_reads(readers, repository):
+    assert read_by_the_code(repository) == set(readers)
+
+
+def test_each_function_gets_what_it_reads_and_nothing_else(stack, readers):
+    for name, _, configuration in stack.functions():
+        program = name.partition("-")[0]
+        given = configuration["Environment"]["Variables"]
+        # With tokens there is no password, and an existing Redis may do without a secret.
+        left_out = BY_DEFAULT | OF_PASSWORDS | (OF_TOKENS if stack.way == "existing" else set())
+        assert set(given) == {name for name in readers if program in readers[name]} - left_out, program
+        assert given["TABLE_NAME"] == stack.outputs["TableName"]
+
+
+def test_how_redis_is_reached(stack):
+    for program, logical_id, configuration in stack.functions():
+        given = configuration["Environment"]["Variables"]
+        if logical_id == "GrabOnInstances":
+            # Its network is the capacity provider's. All else equals the other grab function.
+            assert not configuration.get("VpcConfig")
+            [grab] = [other["Environment"] for _, name, other in stack.functions() if name == "Grab"]
+            assert configuration["Environment"] == grab
+            continue
+        if program in ("wallet", "audit", "publish", "notify"):
+            assert not configuration.get("VpcConfig")
+            continue
+        iam = {name: value for name, value in given.items() if name.startswith(("REDIS_AUTH", "REDIS_IAM"))}
+        if stack.way == "existing":
+            assert (given["REDIS_URL"], given["REDIS_CLUSTER"]) == (stack.parameters["RedisUrl"], "false")
+            assert configuration["VpcConfig"]["SubnetIds"] == ["subnet-1", "subnet-2"]
+            assert configuration["VpcConfig"]["SecurityGroupIds"] == ["sg-1"]
+            assert not iam
+            continue
+        assert given["REDIS_CLUSTER"] == "true"
+        assert len(configuration["VpcConfig"]["SubnetIds"]) == 3
+        assert configuration["VpcConfig"]["SecurityGroupIds"] == [stack.outputs["FunctionsSecurityGroup"]]
+        url, endpoint, user = given["REDIS_URL"], stack.outputs["RedisEndpoint"], stack.ids["RedisUser"]
+        user = stack.ids["RedisReader"] if program == "operate-read" else user
+        assert url == f"rediss://{endpoint}:6379"
+        assert iam == {
+            "REDIS_AUTH": "iam",
+            "REDIS_IAM_USER": user,
+            "REDIS_IAM_CACHE": stack.ids["RedisNodes" if stack.way == "nodes" else "RedisServerless"],
+            "REDIS_IAM_SERVERLESS": "false" if stack.way == "nodes" else "true",
+        }
+
+
+# --- Dockerfile and compose.yaml show the local stack to this machine only.
+
+DOCKERFILE = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
+# Each instruction with what follows it.
+INSTRUCTIONS = re.findall(r"^([A-Z]+) (.+)$", DOCKERFILE, re.M)
+COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
+SERVICES = COMPOSE["services"]
+# A name with a version of two or more numbers, or with that and a variant, such as rust:1.95.0-slim-trixie.
+PINNED = re.compile(r"[a-z/]+:\d+(\.\d+)+(-[a-z-]+)?")
+
+
+def of(name):
+    return [rest for instruction, rest in INSTRUCTIONS if instruction == name]
+
+
+def arguments():
+    return dict(argument.split("=", 1) for argument in of("ARG"))
+
+
+def images():
+    """The images of all stages and services."""
+    for stage in of("FROM"):
+        image = stage.split()[0]
+        named = re.fullmatch(r"\$\{(\w+)\}", image)
+        yield arguments()[named[1]] if named else image
+    yield from (service["image"] for service in SERVICES.values() if "image" in service)
+
+
+def test_each_image_is_pinned():
+    for image in images():
+        assert PINNED.fullmatch(image), image
+    assert len(list(images())) == 3
+
+
+def test_the_image_that_builds_has_the_toolchain_of_the_repository():
+    channel = tomllib.loads((ROOT / "rust-toolchain.toml").read_text())["toolchain"]["channel"]
+    assert arguments()["RUST_IMAGE"].startswith(f"rust:{channel}-")
+
+
+def test_renovate_raises_both_rust_versions_together():
+    rules = json.loads((ROOT / "renovate.json").read_text())["packageRules"]
+    [rule] = [rule for rule in rules if rule.get("matchPackageNames") == ["rust"]]
+    assert set(rule["matchDatasources"]) == {"rust-version", "docker"}
+    assert rule["groupName"]
+
+
+def test_the_build_gets_every_member_of_the_workspace_and_nothing_else_that_is_large():
+    rules = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
+    assert rules[0] == "*"
+    kept = {rule[1:] for rule in rules if rule.startswith("!")}
+    for path in kept:
+        assert (ROOT / path).exists(), path
+    members = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["members"]
+    assert {member.split("/")[0] for member in members} | {"Cargo.toml", "Cargo.lock"} <= kept
+    # The local stack embeds the page and the client.
+    embedded = re.findall(r'#\[folder = "\.\./(.+?)"\]', (ROOT / "local/src/gateway/page.rs").read_text())
+    assert embedded and {folder.split("/")[0] for folder in embedded} <= kept
+    assert {"**/node_modules", "**/target"} <= set(rules)
+
+
+def test_what_is_copied_between_the_stages_is_the_program():
+    build = next(run for run in of("RUN") if "cargo build" in run)
+    assert "--release" in build and "--locked" in build and "--package local" in build
+    program = build.split()[-1]
+    [copied] = [rest.split() for rest in of("COPY") if "--from=build" in rest]
+    assert copied[1] == program
+    [entry] = of("ENTRYPOINT")
+    assert copied[2] == f"/usr/local/bin/{json.loads(entry)[0]}"
+
+
+def test_the_container_has_a_user_of_its_own_with_a_volume_for_the_data():
+    [user] = of("USER")
+    assert user not in ("root", "0")
+    [run] = [run for run in of("RUN") if "useradd" in run]
+    [volume] = of("VOLUME")
+    assert f"--owner {user} --group {user} {volume}" in " ".join(run.split())
+    entry = json.loads(of("ENTRYPOINT")[0])
+    assert entry[entry.index("--data-dir") + 1] == volume
+    names = [instruction for instruction, _ in INSTRUCTIONS]
+    assert "RUN" not in names[names.index("USER") :], "every step that needs root comes before it"
+    assert SERVICES["hongbao"]["volumes"] == [f"ledger:{volume}"]
+
+
+def test_it_listens_on_all_interfaces_only_inside_the_container():
+    entry = json.loads(of("ENTRYPOINT")[0])
+    assert entry[entry.index("--listen") + 1] == "0.0.0.0"
+    options = (ROOT / "local/src/options.rs").read_text()
+    assert "const LISTEN: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);" in options
+
+
+def test_ports_are_published_to_this_machine_only():
+    published = [port for service in SERVICES.values() for port in service.get("ports", [])]
+    assert published, "nobody reaches it"
+    for port in published:
+        # One number on both sides, or the stack refuses the request for another host.
+        assert re.fullmatch(r"127\.0\.0\.1:(.+):\1", port), port
+    assert not any(service.get("network_mode") or service.get("privileged") for service in SERVICES.values())
+    documents = [DOCKERFILE] + [(ROOT / name).read_text() for name in ("README.md", "README.zh-CN.md")]
+    for publish in re.findall(r"--publish (\S+)|-p (\d\S+)", "\n".join(documents)):
+        assert "".join(publish).startswith("127.0.0.1:"), publish
+
+
+def test_the_health_checks_ask_the_health_route():
+    health = re.search(r'const HEALTH: &str = "(.+?)"', (ROOT / "local/src/gateway/server.rs").read_text())[1]
+    [check] = of("HEALTHCHECK")
+    assert f"http://127.0.0.1:3000{health}" in check
+    assert of("EXPOSE") == ["3000"]
+    address = SERVICES["hongbao"]["healthcheck"]["test"][-1]
+    assert address == "http://127.0.0.1:${HONGBAO_PORT:-3000}" + health
+    assert "curl" in next(run for run in of("RUN") if "apt-get install" in run)
+
+
+def test_the_stack_waits_for_its_server_and_uses_it():
+    stack = SERVICES["hongbao"]
+    command = stack["command"]
+    assert command[command.index("--redis-url") + 1] == "redis://valkey:6379"
+    assert stack["depends_on"] == {"valkey": {"condition": "service_healthy"}}
+    assert "healthcheck" in SERVICES["valkey"]
+    server = SERVICES["valkey"]["command"]
+    assert server[server.index("--maxmemory-policy") + 1] == "noeviction"
+    assert server[server.index("--appendonly") + 1] == "yes"
+    volumes = {mount.split(":")[0] for service in SERVICES.values() for mount in service["volumes"]}
+    assert volumes == COMPOSE["volumes"].keys()
+
+
+@pytest.mark.parametrize("script", of("RUN"))
+def test_each_step_is_a_script_that_a_shell_can_read(script):
+    script = re.sub(r"--mount=\S+", "", script)
+    subprocess.run(["sh", "-n", "-c", script], check=True)
+    assert shlex.split(script)
