@@ -79,7 +79,6 @@ prose: ## Check words, sentences, links and anchors of documents and comments
 	@scripts/install-tools.sh prose
 	node --test --test-reporter=dot scripts/prose/prose.test.mjs
 	node scripts/prose/prose.mjs $(ARGS)
-	node scripts/prose/links.mjs
 
 # Machines that run tests sometimes stall for longer than a deployed function waits for Redis.
 test test-web test-clients fuzz: export REDIS_CONNECT_TIMEOUT_MS = 10000
@@ -138,8 +137,8 @@ check-template: ## Run cfn-lint and checkov on the transformed templates
 
 # make fuzz ONLY=parsers MINUTES=10, each parser for so long; make fuzz ONLY=api CASES=50 SEED=7, so many requests per operation
 fuzz: ## Fuzz the API and every parser
-	$(if $(filter parsers,$(ONLY)),,scripts/fuzz-api.sh)
-	$(if $(filter api,$(ONLY)),,scripts/fuzz.sh)
+	$(if $(filter parsers,$(ONLY)),,scripts/fuzz.sh api)
+	$(if $(filter api,$(ONLY)),,scripts/fuzz.sh parsers)
 
 ##@ Test the protocol
 

@@ -4,6 +4,8 @@ import { writeFile } from 'node:fs/promises';
 
 import { browse, fund, grab, person, pictures, stack } from './harness.mjs';
 
+/** @typedef {import('playwright-core').Page} Page */
+
 const LANGUAGES = /** @type {const} */ ([['zh-CN', 'zh', '新年快乐，万事如意'], ['en-US', 'en', 'Happy New Year']]);
 
 browse('pictures of the main screens', async () => {
@@ -11,8 +13,9 @@ browse('pictures of the main screens', async () => {
   const alice = 'alice';
   await fund(alice, 100_000);
   for (const [locale, suffix, greeting] of LANGUAGES) {
-    /** @param {import('playwright-core').Page} page @param {string} name */
-    const shoot = (page, name) => page.screenshot({ path: `${folder}${name}-${suffix}.jpg`, type: 'jpeg', quality: 82 });
+    /** @type {Buffer[]} */
+    const screens = [];
+    const shoot = async (/** @type {Page} */ page) => screens.push(await page.screenshot());
     const page = await person({ name: alice, locale, scale: 2 });
     await page.goto(stack.url);
     await page.check('.covers input[value=spring]');
@@ -21,7 +24,7 @@ browse('pictures of the main screens', async () => {
     await page.fill('#greeting', greeting);
     await page.locator('#greeting').blur();
     await page.evaluate(() => scrollTo(0, 0));
-    await shoot(page, 'send');
+    await shoot(page);
     await page.click('button[type=submit]');
     await page.waitForSelector('.qr path');
     const id = (await page.inputValue('#link')).slice(-26);
@@ -29,24 +32,35 @@ browse('pictures of the main screens', async () => {
     await bob.goto(`${stack.url}/p/${id}`);
     await bob.waitForSelector('#open');
     await bob.waitForTimeout(600);
-    await shoot(bob, 'grab');
+    await shoot(bob);
     await bob.click('#open');
     await bob.waitForSelector('.result');
     for (const name of ['carol', 'dave', 'erin', 'frank']) await grab(name, id);
     await bob.waitForSelector('.claim.best');
     await bob.waitForTimeout(800);
-    await shoot(bob, 'result');
+    await shoot(bob);
     await bob.click('a.verify');
     await bob.waitForSelector('.proof');
     await bob.locator('.proof').scrollIntoViewIfNeeded();
-    await shoot(bob, 'verify');
+    await shoot(bob);
     const rush = await person({ name: alice, locale, width: 1100, height: 910, scale: 1.25, dark: true });
     await rush.goto(`${stack.url}/#/rush`);
     await rush.click('button[type=submit]');
     await rush.waitForSelector('.sum[data-balanced=true]', { timeout: 60_000 });
-    await shoot(rush, 'rush');
+    await rush.screenshot({ path: `${folder}rush-${suffix}.jpg`, type: 'jpeg', quality: 82 });
+    await writeFile(`${folder}screens-${suffix}.jpg`, await sideBySide(rush, screens));
   }
 });
+
+/** Returns one picture of several phones' screens. @param {Page} page any page; it draws @param {Buffer[]} screens */
+async function sideBySide(page, screens) {
+  const [width, height] = [1_600, 844];
+  const drawing = await page.context().newPage();
+  await drawing.setViewportSize({ width, height });
+  const images = screens.map((screen) => `<img height="${height}" src="data:image/png;base64,${screen.toString('base64')}">`);
+  await drawing.setContent(`<body style="margin: 0; display: flex; justify-content: space-between">${images.join('')}`);
+  return drawing.screenshot({ type: 'jpeg', quality: 82 });
+}
 
 browse('an animation of sending, opening and the result', async () => {
   const folder = await pictures();
@@ -83,7 +97,6 @@ browse('an animation of sending, opening and the result', async () => {
 
 // --- The animation: what a page showed, as an animated WebP. The browser encodes each frame; the container is written here.
 
-/** @typedef {import('playwright-core').Page} Page */
 /** @typedef {{jpeg: string, atMs: number}} Frame */
 
 /** The last frame, and any long pause, is shown this long. */

@@ -397,7 +397,7 @@ browse('a link to a packet has a title and a picture for chats, and nothing of t
   const html = (await answer?.text()) ?? '';
   assert.match(html, /property="og:title" content="[^"]+"/);
   assert.doesNotMatch(html, /friends/);
-  // The picture has a whole address, whoever asks.
+  // The picture has a whole address, for each way to ask.
   const { port } = new URL(link);
   for (const [host, headers, origin] of /** @type {const} */ ([
     ['127.0.0.1', {}, `http://127.0.0.1:${port}`],

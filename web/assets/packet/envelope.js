@@ -9,8 +9,8 @@ import { t } from '../i18n.js';
 import { isolated } from '../people.js';
 import { NoAnswer } from '../problems.js';
 
-/** @typedef {import('./live.js').Live} Live */
-/** @typedef {import('./live.js').Packet} Packet */
+/** @typedef {import('./screen.js').Live} Live */
+/** @typedef {import('./screen.js').Packet} Packet */
 /** @typedef {import('./screen.js').GrabResult} GrabResult */
 
 /** A grab that takes longer shows that the network is slow. */

@@ -6,7 +6,7 @@ import { artOf, coverOf, crown, dress, goldDust, greetingLine, tick } from '../e
 import { t } from '../i18n.js';
 import { avatar, person } from '../people.js';
 
-/** @typedef {import('./live.js').Live} Live */
+/** @typedef {import('./screen.js').Live} Live */
 /** @typedef {import('./screen.js').Outcome} Outcome */
 
 /** What a user reads who got nothing, by outcome. @type {Record<Exclude<Outcome, 'grabbed'>, [import('../i18n.js').Key, import('../i18n.js').Key | null]>} */
@@ -109,7 +109,7 @@ function wonHeading(amount) {
  * Returns the luck of an amount, from 0 to 1: its share of the largest claim. As long as slips are left, nobody knows that one; twice
  * the mean stands in for it, since nearly all are below.
  * @param {number} amount
- * @param {import('./live.js').Packet} packet
+ * @param {import('./screen.js').Packet} packet
  */
 function shareOfLargest(amount, packet) {
   const largest = packet.best?.amount ?? (2 * packet.total_amount) / packet.count;
@@ -118,7 +118,7 @@ function shareOfLargest(amount, packet) {
 
 // --- Who got what, newest first. Pages are read when they come into view, and only rows near the view are in the document.
 
-/** @typedef {import('./live.js').Packet} Packet */
+/** @typedef {import('./screen.js').Packet} Packet */
 /** @typedef {import('../../client/hongbao.js').PacketClaim} PacketClaim */
 /** @typedef {{user_id: string, amount: number, grabbed_at?: string}} Shown */
 
