@@ -1,7 +1,10 @@
 // The JavaScript client against a fake service: when it retries, when it gives up, and how it reads each answer.
 
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
+import { execFileSync } from 'node:child_process';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
 
 import { Hongbao, PROBLEM_CODES, Problem, Unreachable, newKey } from '../../clients/js/hongbao.js';
@@ -213,4 +216,17 @@ test('keys follow the contract, and no two are equal', () => {
   const keys = new Set(Array.from({ length: 1000 }, newKey));
   assert.equal(keys.size, 1000);
   for (const key of keys) assert.match(key, /^[A-Za-z0-9_-]{1,64}$/);
+});
+
+test('the tracked types are those that openapi.yaml and the client give', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'hongbao-types-'));
+  try {
+    execFileSync('npm', ['run', '--silent', 'types'], { cwd: new URL('.', import.meta.url), env: { ...process.env, OUT: folder }, stdio: ['ignore', 'ignore', 'inherit'] });
+    for (const name of ['api.d.ts', 'hongbao.d.ts', 'webhooks.d.ts']) {
+      const tracked = await readFile(new URL(`../../clients/js/${name}`, import.meta.url), 'utf8');
+      assert.ok((await readFile(join(folder, name), 'utf8')) === tracked, `${name}: run make generate ONLY=client`);
+    }
+  } finally {
+    await rm(folder, { recursive: true });
+  }
 });
