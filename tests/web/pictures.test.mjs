@@ -58,7 +58,7 @@ async function sideBySide(page, screens) {
   const drawing = await page.context().newPage();
   await drawing.setViewportSize({ width, height });
   const images = screens.map((screen) => `<img height="${height}" src="data:image/png;base64,${screen.toString('base64')}">`);
-  await drawing.setContent(`<body style="margin: 0; display: flex; justify-content: space-between">${images.join('')}`);
+  await drawing.setContent(`<body style="margin: 0; background: white; display: flex; justify-content: space-between">${images.join('')}`);
   return drawing.screenshot({ type: 'jpeg', quality: 82 });
 }
 
