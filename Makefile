@@ -136,8 +136,8 @@ check-template: ## Run cfn-lint and checkov on the transformed templates
 
 # make fuzz ONLY=parsers MINUTES=10, each parser for so long; make fuzz ONLY=api CASES=50 SEED=7, so many requests per operation
 fuzz: ## Fuzz the API and every parser
-	$(if $(filter parsers,$(ONLY)),,scripts/fuzz.sh api)
-	$(if $(filter api,$(ONLY)),,scripts/fuzz.sh parsers)
+	$(if $(filter parsers,$(ONLY)),,scripts/fuzz-api.sh)
+	$(if $(filter api,$(ONLY)),,scripts/fuzz.sh)
 
 ##@ Test the protocol
 

@@ -2,7 +2,7 @@
 //!
 //! | fault | cases |
 //! |---|---|
-//! | 1. to 5., 7. the page | `tests/web` |
+//! | 1. to 5., 7. the page | `tests/web/reported.test.mjs` |
 //! | 4. greetings, 10. a base path, 11. times | `texts` |
 //! | 6. null, 7. and 18. user ids, 8. idempotency keys, 12. HEAD | `requests` |
 //! | 9. the zone of days, 16. a rotated password | `days`, `functions/logs.rs`, `journal` |
