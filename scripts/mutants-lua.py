@@ -3,7 +3,7 @@
 
     scripts/mutants-lua.py [--shard 3/20] [--script grab.lua]
 
-A script's text lies in the program that judges it, word for word. So a change needs no build: it is written into a copy of the
+The simulation judges a change first, then the tests of the scripts. A script's text lies in both programs, word for word. So a change needs no build: it is written into a copy of the
 program, over the text, and the script's first comment gives way. tests/mutants-lua.txt has the changes that need not be noticed.
 The exit code is 1 if another one is not.
 """
@@ -20,18 +20,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
-from subprocess import DEVNULL
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# What builds the program that judges, its name, and its arguments. It fails if it notices the change.
-BUILD = ["cargo", "test", "--workspace", "--test", "it", "--no-run"]
-PROGRAM = "it"
-JUDGE = ["scripts::", "--skip", "on_a_cluster", "--skip", "scripts::keys"]
+# What builds the programs that judge. They have these names and arguments, and fail if they notice the change.
+BUILDS = [["build", "--bin", "simulate"], ["test", "--no-run", "--test", "it"]]
+JUDGES = {"simulate": ["--seeds", "150", "--threads", "1"], "it": ["scripts::", "--skip", "on_a_cluster", "--skip", "scripts::keys"]}
 # One node, and fewer random cases, the same each time.
 ENVIRONMENT = {"HONGBAO_TEST_SCRIPTS_SEED": "1", "RUST_TEST_THREADS": "3"}
 TIMEOUT_S = 120
-
 SCRIPTS = sorted((ROOT / "shared/src/redis/lua").glob("*.lua"))
 EXPLAINED = ROOT / "tests/mutants-lua.txt"
 
@@ -95,23 +92,23 @@ def changes(script: Path) -> list[Change]:
     return sorted(found, key=lambda change: (change.start, change.end, change.text))
 
 
-def is_noticed(program: Path, change: Change | None) -> bool:
-    """Whether the judge fails. A change that never ends is noticed too."""
-    data = program.read_bytes()
+def is_noticed(judge: Path, arguments: list[str], change: Change | None) -> bool:
+    """Whether a judge fails. A change that never ends is noticed too."""
+    data = judge.read_bytes()
     if change:
         original = change.script.read_bytes()
         if original not in data:
-            sys.exit(f"mutants-lua: {program.name} does not have the text of {change.script.name}")
-        program.write_bytes(data.replace(original, change.bytes()))
-    environment = {**os.environ, **ENVIRONMENT}
-    judge = subprocess.Popen([program, *JUDGE], cwd=ROOT / "tests", env=environment, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True)
+            sys.exit(f"mutants-lua: {judge.name} does not have the text of {change.script.name}")
+        judge.write_bytes(data.replace(original, change.bytes()))
+    quiet = {"env": {**os.environ, **ENVIRONMENT}, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    running = subprocess.Popen([judge, *arguments], cwd=ROOT / "tests", start_new_session=True, **quiet)
     try:
-        return judge.wait(TIMEOUT_S) != 0
+        return running.wait(TIMEOUT_S) != 0
     except subprocess.TimeoutExpired:
-        os.killpg(judge.pid, signal.SIGKILL)  # With the servers that it has started.
-        return judge.wait() != 0
+        os.killpg(running.pid, signal.SIGKILL)  # With the servers that it has started.
+        return running.wait() != 0
     finally:
-        program.write_bytes(data)
+        judge.write_bytes(data)
 
 
 def main() -> int:
@@ -121,26 +118,29 @@ def main() -> int:
     asked = arguments.parse_args()
     first, step = map(int, asked.shard.split("/"))
     chosen = [change for script in SCRIPTS for change in changes(script) if asked.script in (None, script.name)][first::step]
-    built = subprocess.run([*BUILD, "--message-format=json"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
-    original = next(Path(each["executable"]) for each in map(json.loads, built.splitlines()) if each.get("executable") and each["target"]["name"] == PROGRAM)
-    programs: SimpleQueue[Path] = SimpleQueue()
+    originals = {}
+    for build in BUILDS:
+        built = subprocess.check_output(["cargo", *build, "--workspace", "--message-format=json"], cwd=ROOT, text=True)
+        made = map(json.loads, built.splitlines())
+        originals |= {each["target"]["name"]: Path(each["executable"]) for each in made if each.get("executable")}
+    benches: SimpleQueue[dict[str, Path]] = SimpleQueue()
     for number in range(os.cpu_count() or 1):
-        programs.put(Path(shutil.copy2(original, original.with_name(f"mutant-{number}"))))
+        benches.put({name: Path(shutil.copy2(originals[name], originals[name].with_name(f"mutant-{name}-{number}"))) for name in JUDGES})
 
     def judge(change: Change | None) -> bool:
-        program = programs.get()
+        bench = benches.get()
         try:
-            return is_noticed(program, change)
+            return any(is_noticed(bench[name], arguments, change) for name, arguments in JUDGES.items())
         finally:
-            programs.put(program)
+            benches.put(bench)
 
     explained = set(re.split(r"\n\n+", re.sub(r"^#.*\n", "", EXPLAINED.read_text(), flags=re.MULTILINE).rstrip()))
     if judge(None):
         sys.exit("mutants-lua: nothing is changed, and still the tests fail")
-    with ThreadPoolExecutor(programs.qsize()) as pool:
+    with ThreadPoolExecutor(benches.qsize()) as pool:
         missed = [change for change, noticed in zip(chosen, pool.map(judge, chosen)) if not noticed and str(change) not in explained]
-    while not programs.empty():
-        programs.get().unlink()
+    for program in Path(originals["it"]).parent.glob("mutant-*"):
+        program.unlink()
     print(*missed, sep="\n\n")
     print(f"{len(chosen)} changes, {len(missed)} that no test notices and {EXPLAINED.name} does not explain")
     return 1 if missed else 0

@@ -147,22 +147,6 @@ impl<'a> Fields<'a> {
         if words.contains(&self.text(name)?) { Ok(()) } else { Err(Malformed(format!("{name}: {one} or {other}"))) }
     }
 
-    /// A packet's start, if it has one. Beside it is the acknowledgement mode, which other packets have by itself.
-    fn start(self) -> Result<Option<u64>, Malformed> {
-        const MODES: [&str; 2] = ["ledger", "redis"];
-        match self.0.get("start") {
-            None => self.one_of("ack", MODES).map(|()| None),
-            Some(AttributeValue::M(start)) if !self.has("ack") => {
-                let start = Fields(start);
-                start.one_of("ack", MODES)?;
-                start.number("at").map(Some)
-            }
-            Some(_) => {
-                Err(Malformed("start: a map with the acknowledgement mode, which the packet lacks then".to_owned()))
-            }
-        }
-    }
-
     pub fn user(self, name: &str) -> Result<UserId, Malformed> {
         self.text(name)?.parse().map_err(|_| Malformed(format!("{name}: a user id")))
     }
@@ -258,6 +242,7 @@ pub struct Packet {
     pub created_at: u64,
     pub expires_at: u64,
     pub due_shard: Option<u64>,
+    pub due_at: u64,
     /// Whether the operator has closed it.
     pub is_closed: bool,
     /// The totals that settle adds; `None`: the packet is not settled.
@@ -291,7 +276,7 @@ impl Packet {
             fields.hex32("passphrase_digest")?;
         }
         fields.one_of("split", ["random", "equal"])?;
-        let starts_at = fields.start()?;
+        fields.one_of("ack", ["ledger", "redis"])?;
         fields.number("split_version")?;
         fields.text("currency")?;
         let packet = Self {
@@ -303,8 +288,9 @@ impl Packet {
             greeting: fields.text("greeting")?.to_owned(),
             reference: fields.reference()?,
             created_at: fields.number("created_at")?,
-            expires_at: fields.number(keys::EXPIRES_AT)?,
-            due_shard: if fields.has(keys::DUE_SHARD) { Some(fields.number(keys::DUE_SHARD)?) } else { None },
+            expires_at: fields.number("expires_at")?,
+            due_shard: fields.has(keys::DUE_SHARD).then(|| fields.number(keys::DUE_SHARD)).transpose()?,
+            due_at: fields.number(keys::DUE_AT)?,
             is_closed: fields.closed()?,
             closing: Closing::read(fields)?,
         };
@@ -314,8 +300,9 @@ impl Packet {
         if packet.expires_at <= packet.created_at {
             return Err(Malformed("expires_at: after created_at".to_owned()));
         }
+        let starts_at = fields.has("starts_at").then(|| fields.number("starts_at")).transpose()?;
         if starts_at.is_some_and(|at| at <= packet.created_at || at >= packet.expires_at) {
-            return Err(Malformed("start: between created_at and expires_at".to_owned()));
+            return Err(Malformed("starts_at: between created_at and expires_at".to_owned()));
         }
         Ok(packet)
     }
@@ -323,10 +310,9 @@ impl Packet {
 
 impl Closing {
     fn read(fields: Fields) -> Result<Option<Self>, Malformed> {
-        // A packet that is closed and not settled has no status.
-        let status = if fields.closed()? && !fields.has("status") { "closed" } else { fields.text("status")? };
-        match status {
+        match fields.text("status")? {
             "open" if fields.closed()? => Err(Malformed("a closed packet: not open".to_owned())),
+            "closed" if !fields.closed()? => Err(Malformed("a packet that is not closed: open".to_owned())),
             "open" | "closed" if fields.has("claimed_count") => {
                 Err(Malformed("a packet that is not settled: no closing totals".to_owned()))
             }

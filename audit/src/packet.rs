@@ -350,18 +350,19 @@ impl Sums {
     }
 }
 
-/// A packet is in the index until it is settled, a closed one in shards of its own.
+/// A packet is in the index until it is settled, an open one at its expiry, a closed one at the front.
 fn index(packet: &Packet) -> Option<Imbalance> {
     const SHARDS: u64 = 16;
+    let has_shard = packet.due_shard.is_some_and(|shard| shard < SHARDS);
     let (expected, good) = if packet.closing.is_some() {
         ("settled, without a due_shard", packet.due_shard.is_none())
     } else if packet.is_closed {
-        let is_of_closed = |shard| (SHARDS..2 * SHARDS).contains(&shard);
-        ("closed, with a due_shard from 16 to 31", packet.due_shard.is_some_and(is_of_closed))
+        ("closed, with a due_shard from 0 to 15, due at 0", has_shard && packet.due_at == 0)
     } else {
-        ("open, with a due_shard from 0 to 15", packet.due_shard.is_some_and(|shard| shard < SHARDS))
+        ("open, with a due_shard from 0 to 15, due at its expiry", has_shard && packet.due_at == packet.expires_at)
     };
-    let found = packet.due_shard.map_or_else(|| "none".to_owned(), |shard| format!("due_shard {shard}"));
+    let shard = packet.due_shard.map_or_else(|| "no due_shard".to_owned(), |shard| format!("due_shard {shard}"));
+    let found = format!("{shard}, due at {}", packet.due_at);
     (!good).then(|| Imbalance::new(Kind::Index, shown(&keys::packet(packet.id)), expected, found))
 }
 

@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::{Builder, Config};
 use aws_sdk_dynamodb::operation::scan::builders::ScanFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
-use shared::ledger::keys::{DUE_SHARD, EXPIRES_AT, PK, SK};
+use shared::ledger::keys::{DUE_SHARD, PK, SK};
 use shared::ports::Key;
 use tokio::time::timeout;
 
@@ -141,7 +141,7 @@ impl Reader {
                 )
                 .expression_attribute_names("#at", "at")
                 .expression_attribute_names("#created", "created_at")
-                .expression_attribute_names("#expires", EXPIRES_AT)
+                .expression_attribute_names("#expires", "expires_at")
                 .expression_attribute_names("#due", DUE_SHARD)
                 .expression_attribute_values(":written", AttributeValue::N(since.written_ms.to_string()))
                 .expression_attribute_values(":expired", AttributeValue::N(since.expired_ms.to_string()));

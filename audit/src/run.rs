@@ -120,7 +120,7 @@ impl Outline {
             count: fields.slip("slip_count")?,
             reference: fields.reference()?,
             created_at: fields.number("created_at")?,
-            expires_at: fields.number(keys::EXPIRES_AT)?,
+            expires_at: fields.number("expires_at")?,
         })
     }
 }

@@ -36,8 +36,8 @@ pub struct Config {
     pub operate_repairs: bool,
     /// `SETTLE_GRACE_MS` (30000): how long after its expiry a packet's refund waits.
     pub settle_grace: Duration,
-    /// `EVENT_BUS` (none): the bus that events go to. Publish needs it or `WEBHOOK_QUEUE`.
-    pub event_bus: String,
+    /// `EVENT_TARGET` (required by publish): where events go, the URL of a queue or the ARN of an event bus.
+    pub event_target: String,
     /// `EVENT_DEAD_LETTERS` (required by publish): the URL of the queue for records of the stream that have no readable event.
     pub event_dead_letters: String,
     /// `WEBHOOK_URL`, `WEBHOOK_SECRET`, `WEBHOOK_QUEUE`, `WEBHOOK_DEAD_LETTERS` (required by notify), `WEBHOOK_ADDRESSES` (`public`): where events go.
@@ -141,11 +141,8 @@ impl Config {
         let operate_repairs = reader.parsed("OPERATE_REPAIRS", false, "true or false", |text| text.parse().ok());
         let base_path = reader.parsed("BASE_PATH", String::new(), "a path such as /hongbao, of no route", base_path);
         let webhooks = reader.webhooks(needs == Needs::Webhooks);
-        let event_bus = reader.wanted("EVENT_BUS", false);
+        let event_target = reader.wanted("EVENT_TARGET", needs == Needs::Events);
         let event_dead_letters = reader.wanted("EVENT_DEAD_LETTERS", needs == Needs::Events);
-        if needs == Needs::Events && event_bus.is_empty() && webhooks.queue.is_empty() {
-            reader.fault("EVENT_BUS", "or WEBHOOK_QUEUE must be set");
-        }
         let redis = (needs == Needs::BothStores).then(|| reader.redis());
         let limits = Limits { slip_amount_max: Amount::new(slip_amount_max), count_max };
         let config = Self {
@@ -157,7 +154,7 @@ impl Config {
             base_path,
             start_spread: Duration::from_millis(start_spread),
             settle_grace: Duration::from_millis(settle_grace),
-            event_bus,
+            event_target,
             event_dead_letters,
             webhooks,
         };
@@ -386,13 +383,8 @@ mod tests {
         let error = Config::for_events(|_| None).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the configuration is not valid: TABLE_NAME is required; EVENT_DEAD_LETTERS is required; EVENT_BUS or WEBHOOK_QUEUE \
-             must be set"
+            "the configuration is not valid: TABLE_NAME is required; EVENT_TARGET is required; EVENT_DEAD_LETTERS is required"
         );
-        let needed = ["TABLE_NAME", "EVENT_DEAD_LETTERS"];
-        for target in ["EVENT_BUS", "WEBHOOK_QUEUE"] {
-            Config::for_events(|name| (name == target || needed.contains(&name)).then(|| "x".to_owned())).unwrap();
-        }
     }
 
     #[test]

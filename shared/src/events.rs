@@ -46,7 +46,7 @@ pub struct PacketSent {
     #[serde(with = "rfc3339")]
     pub created_at: Timestamp,
     /// Absent where users may grab at once.
-    #[serde(default, alias = "start", skip_serializing_if = "Option::is_none", with = "rfc3339::optional")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "rfc3339::optional")]
     pub starts_at: Option<Timestamp>,
     #[serde(with = "rfc3339")]
     pub expires_at: Timestamp,
@@ -125,7 +125,7 @@ pub const ATTRIBUTES: [&str; 24] = [
     "currency",
     "greeting",
     "created_at",
-    "start",
+    "starts_at",
     "expires_at",
     "slip",
     "amount",
@@ -306,7 +306,6 @@ mod rfc3339 {
     enum Moment {
         Text(String),
         Ms(Timestamp),
-        Start { at: Timestamp },
     }
 
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -317,7 +316,7 @@ mod rfc3339 {
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Timestamp, D::Error> {
         match Moment::deserialize(from)? {
             Moment::Text(text) => text.parse().map_err(|()| de::Error::custom("not a time (RFC 3339)")),
-            Moment::Ms(at) | Moment::Start { at } => Ok(at),
+            Moment::Ms(at) => Ok(at),
         }
     }
 

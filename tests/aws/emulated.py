@@ -266,8 +266,10 @@ class Stack:
             if resource["Type"] == "AWS::Serverless::Function" and logical_id in self.ids:
                 configuration = client("lambda").get_function_configuration(FunctionName=self.ids[logical_id])
                 program = resource["Metadata"]["BuildProperties"]["Binary"]
-                repairs = configuration["Environment"]["Variables"].get("OPERATE_REPAIRS")
-                kind = {"false": "-read", "true": "-repair", None: ""}[repairs]
+                variables = configuration["Environment"]["Variables"]
+                kind = {"false": "-read", "true": "-repair", None: ""}[variables.get("OPERATE_REPAIRS")]
+                if target := variables.get("EVENT_TARGET"):
+                    kind = "-to-bus" if target.startswith("arn:") else "-to-queue"
                 yield program + kind, logical_id, configuration
 
     def called(self):

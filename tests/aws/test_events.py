@@ -16,17 +16,18 @@ def cases(repository):
 
 @pytest.fixture
 def sources(stack):
-    """What each function gets its batches from, by the function's program."""
-    programs = {configuration["FunctionName"]: program for program, _, configuration in stack.functions()}
-    found = {programs[source["FunctionName"]]: source for source in stack.noted("AWS::Lambda::EventSourceMapping").values()}
-    assert set(found) == {"nodes": {"publish", "notify"}, "serverless": {"publish", "notify"}, "existing": set()}[stack.way]
+    """What each function gets its batches from, by the function's logical id."""
+    ids = {configuration["FunctionName"]: logical_id for _, logical_id, configuration in stack.functions()}
+    found = {ids[source["FunctionName"]]: source for source in stack.noted("AWS::Lambda::EventSourceMapping").values()}
+    webhooks = {"PublishToQueue", "Notify"}
+    assert set(found) == {"nodes": webhooks | {"PublishToBus"}, "serverless": webhooks, "existing": set()}[stack.way]
     if not found:
         pytest.skip("events are off")
     return found
 
 
 def test_the_filters_pass_each_change_that_is_an_event_once_and_no_other(sources, cases):
-    filters = sources["publish"]["FilterCriteria"]["Filters"]
+    filters = sources["PublishToQueue"]["FilterCriteria"]["Filters"]
     patterns = [EventPattern.load(given["Pattern"]) for given in filters]
     for case in cases:
         passed = sum(pattern.matches_event(case["record"]) for pattern in patterns)
@@ -43,18 +44,21 @@ def test_the_document_shows_each_event_with_all_its_fields(cases, repository):
 
 
 def test_a_change_goes_from_the_table_to_the_bus_and_the_queue(stack, sources):
-    source = sources["publish"]
+    source = sources["PublishToQueue"]
     assert source["EventSourceArn"].startswith("arn:aws:dynamodb") and "/stream/" in source["EventSourceArn"]
     assert source["StartingPosition"] == "TRIM_HORIZON", "else what is committed before polling begins has no event"
     # A failed record never keeps another one waiting for longer than it takes to part them.
     assert source["BisectBatchOnFunctionError"] and source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert (source["MaximumRetryAttempts"], source["MaximumRecordAgeInSeconds"]) == (-1, 12 * 3600)
     assert "EventDeadLetters" in source["DestinationConfig"]["OnFailure"]["Destination"]
-    [publish] = [configuration for program, _, configuration in stack.functions() if program == "publish"]
-    given = publish["Environment"]["Variables"]
-    assert given["WEBHOOK_QUEUE"] == stack.outputs["WebhooksUrl"]
-    assert given["EVENT_BUS"] == ("hongbao-test" if stack.way == "nodes" else "")
-    assert given["EVENT_DEAD_LETTERS"] == stack.outputs["EventDeadLettersUrl"]
+    variables = {logical_id: each["Environment"]["Variables"] for _, logical_id, each in stack.functions()}
+    assert variables["PublishToQueue"]["EVENT_TARGET"] == stack.outputs["WebhooksUrl"]
+    if "PublishToBus" in sources:
+        settings = ("EventSourceArn", "StartingPosition", "FilterCriteria", "MaximumRecordAgeInSeconds", "DestinationConfig")
+        assert [sources["PublishToBus"][name] for name in settings] == [source[name] for name in settings]
+        assert variables["PublishToBus"]["EVENT_TARGET"].endswith(":event-bus/hongbao-test")
+    for publish in (variables[name] for name in ("PublishToQueue", "PublishToBus") if name in sources):
+        assert publish["EVENT_DEAD_LETTERS"] == stack.outputs["EventDeadLettersUrl"]
 
 
 def test_a_message_is_tried_for_a_day_then_kept(stack, sources, repository):
@@ -69,7 +73,7 @@ def test_a_message_is_tried_for_a_day_then_kept(stack, sources, repository):
     assert int(attributes["MessageRetentionPeriod"]) == 14 * 24 * 3600
     answer = (repository / "functions/notify/src/client.rs").read_text()
     assert notify["Timeout"] >= 2 * int(re.search(r"ANSWER_MAX: Duration = Duration::from_secs\((\d+)\)", answer)[1])
-    source = sources["notify"]
+    source = sources["Notify"]
     assert source["EventSourceArn"] == attributes["QueueArn"]
     assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"], "else one failure repeats all"
     assert source["BatchSize"] == 10 and source["ScalingConfig"] == {"MaximumConcurrency": 20}

@@ -15,8 +15,8 @@ OF_STREAM = ("DescribeStream", "GetRecords", "GetShardIterator", "ListStreams")
 
 @pytest.fixture(scope="module")
 def actions(repository):
-    # The function publish does nothing to the table. Lambda reads its stream in the function's name.
-    return {"publish": []} | json.loads((repository / "tests/aws/actions.json").read_text())
+    # Publish does nothing to the table. Lambda reads its stream in the functions' name.
+    return {"publish-to-queue": [], "publish-to-bus": []} | json.loads((repository / "tests/aws/actions.json").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def cases(actions, program):
 
 
 def test_a_functions_actions_are_allowed(stack, roles, actions):
-    assert set(roles) | {"publish", "notify"} == set(actions)
+    assert set(roles) | {"publish-to-queue", "publish-to-bus", "notify"} == set(actions)
     for program, statements in roles.items():
         for action, on, context in cases(actions, program):
             assert allows(statements, action, arn_of(stack, on), context), f"{program} may not {action} {context}"
@@ -55,7 +55,7 @@ def test_no_other_action_is_allowed(stack, roles, actions):
                 if not action.startswith("dynamodb:"):
                     continue
                 for resource in listed(statement["Resource"]):
-                    if program == "publish":
+                    if program.startswith("publish"):
                         assert action.removeprefix("dynamodb:") in OF_STREAM and "/stream/" in resource
                         continue
                     done = [e for e in actions[program] if e["action"] == action and arn_of(stack, e["on"]) == resource]
@@ -117,9 +117,9 @@ def test_a_roles_actions_outside_the_table(stack, roles):
             users = {user: f"arn:aws:elasticache:{REGION}:{ACCOUNT}:user:{stack.ids[user]}" for user in ("RedisUser", "RedisReader")}
             own = {user for user, arn in users.items() if allows(statements, "elasticache:Connect", arn)}
             assert own == {"RedisReader" if program == "operate-read" else "RedisUser"}, program
-        if program in ("settle", "audit", "publish"):
+        if program in ("settle", "audit", "publish-to-queue", "publish-to-bus"):
             expected.add("sqs:SendMessage")
-        if program == "audit" or (program == "publish" and stack.way == "nodes"):
+        if program in ("audit", "publish-to-bus"):
             expected.add("events:PutEvents")
         if program == "notify":
             expected |= {"secretsmanager:GetSecretValue"} | {
@@ -151,7 +151,7 @@ def test_each_function_has_its_own_role_and_log_group(stack):
         trust = client("iam").get_role(RoleName=configuration["Role"].rpartition("/")[2])["Role"]
         [statement] = trust["AssumeRolePolicyDocument"]["Statement"]
         assert statement["Principal"] == {"Service": "lambda.amazonaws.com"}
-    assert len(roles) == len(groups) == (10 if "WebhookUrl" in stack.parameters else 8)
+    assert len(roles) == len(groups) == len({program for program, _, _ in stack.functions()})
 
 
 def test_no_role_of_any_kind_has_a_wildcard_action(stack):

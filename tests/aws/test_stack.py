@@ -97,7 +97,7 @@ def test_the_table_is_what_the_ledger_needs_and_outlives_the_stack(stack, reposi
     ]
     assert table["KeySchema"] == pair("PK", "SK")
     [index] = table["GlobalSecondaryIndexes"]
-    assert (index["IndexName"], index["KeySchema"]) == (name("DUE_INDEX"), pair("DUE_SHARD", "EXPIRES_AT"))
+    assert (index["IndexName"], index["KeySchema"]) == (name("DUE_INDEX"), pair("DUE_SHARD", "DUE_AT"))
     assert index["Projection"]["ProjectionType"] == "KEYS_ONLY"
     assert table["BillingModeSummary"]["BillingMode"] == "PAY_PER_REQUEST"
     assert table["StreamSpecification"] == {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"}

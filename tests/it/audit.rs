@@ -29,7 +29,6 @@ enum Tampering {
     /// An attribute is removed.
     Without(&'static str),
     /// The start is this.
-    StartsAt(u64),
     /// The first amount grows by one.
     MoreInFirst,
     /// Each amount moves to the slip before.
@@ -45,7 +44,7 @@ use Kind::{
     Amounts, ClaimWithoutDecision, Closing, Conservation, Days, Debit, Decision, DecisionWithoutClaim, Index,
     Malformed, NoWallet, Orphan, Reference, Refunds, SendKeys, Timeline, UnknownItem, Wallet,
 };
-use Tampering::{Copied, Gone, Is, More, MoreInFirst, Says, Shifted, StartsAt, Without};
+use Tampering::{Copied, Gone, Is, More, MoreInFirst, Says, Shifted, Without};
 
 /// A packet that does not exist.
 const NO_PACKET: &str = "38FS4S83HF3Y07WMYNH727QYT0";
@@ -173,14 +172,19 @@ const CASES: [Case; 21] = [
     (
         "PACKET#",
         "open",
-        &[(Without("due_shard"), Index), (Is("due_shard", 16), Index), (Is("closed_at", 1), Malformed)],
+        &[
+            (Without("due_shard"), Index),
+            (Is("due_shard", 16), Index),
+            (Is("due_at", 1), Index),
+            (Is("closed_at", 1), Malformed),
+        ],
     ),
     (
         "PACKET#",
         "closed",
         &[
             (Without("due_shard"), Index),
-            (Is("due_shard", 3), Index),
+            (Is("due_at", 1), Index),
             (Without("closed_at"), Malformed),
             (Without("close_reason"), Malformed),
             (Says("status", "open"), Malformed),
@@ -190,11 +194,10 @@ const CASES: [Case; 21] = [
         "PACKET#",
         "starting",
         &[
-            (Without("start"), Malformed),
-            (Says("start", "soon"), Malformed),
-            (Says("ack", "ledger"), Malformed),
-            (StartsAt(1), Malformed),
-            (StartsAt(9_999_999_999_999), Malformed),
+            (Says("starts_at", "soon"), Malformed),
+            (Is("starts_at", 1), Malformed),
+            (Is("starts_at", 9_999_999_999_999), Malformed),
+            (Without("ack"), Malformed),
         ],
     ),
     (
@@ -292,7 +295,7 @@ fn is_meant(item: &Item, pk: &str, which: &str) -> bool {
             "refunded" => !item.contains_key("user_id"),
             "open" | "settled" => says("status", which),
             "closed" => item.contains_key("closed_at"),
-            "starting" => item.contains_key("start"),
+            "starting" => item.contains_key("starts_at"),
             sk => text(&item["SK"]).starts_with(sk),
         }
 }
@@ -322,11 +325,6 @@ fn tampered(item: &Item, tampering: Tampering) -> Option<Item> {
         Is(name, number) => drop(changed.insert(name.to_owned(), AttributeValue::N(number.to_string()))),
         Says(name, what) => drop(changed.insert(name.to_owned(), AttributeValue::S(what.to_owned()))),
         Without(name) => drop(changed.remove(name)?),
-        StartsAt(ms) => {
-            let mut start = item["start"].as_m().unwrap().clone();
-            start.insert("at".to_owned(), AttributeValue::N(ms.to_string()));
-            changed.insert("start".to_owned(), AttributeValue::M(start));
-        }
         MoreInFirst => {
             let more = |bytes: &mut [u8]| bytes[1] = bytes[1].wrapping_add(1);
             changed.insert("amounts".to_owned(), changed_amounts(more));

@@ -37,8 +37,8 @@ impl Twins {
                 let mut keys: Vec<Key> = (0..5).map(|_| self.key()).collect();
                 keys.sort();
                 keys.dedup();
-                let found = sorted(self.real.batch_get(keys.clone()).await.unwrap());
-                assert_eq!(found, sorted(self.memory.batch_get(keys).await.unwrap()));
+                let found = sorted(self.real.batch_get(keys.clone()).await.unwrap().items);
+                assert_eq!(found, sorted(self.memory.batch_get(keys).await.unwrap().items));
             }
             8 => {
                 let query = Query {
@@ -111,7 +111,7 @@ impl Twins {
                     ("status", AttributeValue::S(text)),
                     ("amounts", AttributeValue::B(vec![1, 2].into())),
                     // No two items are due at the same time, since their order would be undefined.
-                    ("expires_at", AttributeValue::N((number * 1_000 + self.before.len() as u64).to_string())),
+                    ("due_at", AttributeValue::N((number * 1_000 + self.before.len() as u64).to_string())),
                 ];
                 if number % 2 == 0 {
                     item.push(("due_shard", AttributeValue::N((number % 4 / 2).to_string())));

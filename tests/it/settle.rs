@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use redis::cmd;
 use shared::domain::{AckMode, Terms};
-use shared::ledger::{closed_shard, keys};
+use shared::ledger::keys;
 use shared::service::{Failure, GrabOutcome, NewPacket, Report};
 use tests::hot::hold_only;
 use tests::{Process, Promises, STORE_TIMEOUT, Setup, World, audit, packet, user, users};
@@ -344,12 +344,11 @@ async fn a_packet_that_the_index_shows_too_early_is_not_refunded() {
     let world = World::single().await;
     let process = world.process();
     let terms = process.send_funded(packet(&user("sender"), 1_000, 10)).await;
-    // It is not closed, but somebody has put it among those that are.
+    // It is not closed, but somebody has put it before those that are.
     let key = keys::packet(terms.id);
-    let update = world.dynamodb.update_item().table_name(world.table()).update_expression("SET due_shard = :closed");
+    let update = world.dynamodb.update_item().table_name(world.table()).update_expression("SET due_at = :first");
     let update = update.key(keys::PK, AttributeValue::S(key.pk)).key(keys::SK, AttributeValue::S(key.sk));
-    let shard = closed_shard(terms.id.partition()).to_string();
-    update.expression_attribute_values(":closed", AttributeValue::N(shard)).send().await.unwrap();
+    update.expression_attribute_values(":first", AttributeValue::N("0".to_owned())).send().await.unwrap();
     let report = process.settle().await;
     assert_eq!((report.refunded_slips, report.due_left), (0, 1));
     assert!(matches!(process.grab(terms.id, &user("ann")).await.unwrap(), GrabOutcome::Grabbed { .. }));

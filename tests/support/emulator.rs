@@ -88,11 +88,6 @@ impl Function {
         self.signal(Signal::CONT);
     }
 
-    /// Announces the end to the function's process, as Lambda does before it removes an environment.
-    pub fn terminate(&self) {
-        self.signal(Signal::TERM);
-    }
-
     /// Ends the function's process at once, as a crash would.
     pub fn kill(&self) {
         self.signal(Signal::KILL);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use shared::dynamodb::SdkTable;
-use shared::ports::{Item, Key, Query, Reason, Table, TableError, TransactError, Write};
+use shared::ports::{Batch, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
 use tokio::sync::Notify;
 
 /// Counts and faults, shared by all tables of a world.
@@ -150,7 +150,7 @@ impl Table for Rigged {
         self.table.get(key).await
     }
 
-    async fn batch_get(&self, keys: Vec<Key>) -> Result<Vec<Item>, TableError> {
+    async fn batch_get(&self, keys: Vec<Key>) -> Result<Batch, TableError> {
         self.table.batch_get(keys).await
     }
 

@@ -61,7 +61,7 @@ impl Ledger {
         self.items.push(json!({
             "PK": {"S": format!("PACKET#{id}")}, "SK": {"S": "META"}, "currency": {"S": "CNY"},
             "total_amount": {"N": u64::to_string(&total)}, "created_at": {"N": at.to_string()},
-            "start": {"M": {"at": {"N": at.to_string()}, "ack": {"S": "ledger"}}},
+            "starts_at": {"N": at.to_string()}, "ack": {"S": "ledger"},
         }));
         self.movement(sender, &format!("SENT#{id}"), at, total, 0, [format!("wallet:{sender}"), account.clone()]);
         for (slip, amount) in amounts.into_iter().enumerate() {

@@ -2,7 +2,6 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
-mod ending;
 mod metric;
 
 use std::time::Instant;
@@ -15,7 +14,6 @@ use shared::ports::{HotStore, Table};
 use shared::service::{GrabOutcome, GrabSlip};
 use shared::telemetry::{GrabEnd, Meter};
 
-pub use ending::at_end;
 pub use metric::Telemetry;
 
 const BODY_BYTES_MAX: usize = 16 * 1_024;

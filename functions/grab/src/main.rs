@@ -29,8 +29,6 @@ async fn serve() -> Result<(), Error> {
         let telemetry = Arc::clone(&telemetry);
         tokio::spawn(async move { telemetry.tell_regularly().await });
     }
-    let to_tell = Arc::clone(&telemetry);
-    grab::at_end(move || to_tell.at_end()).await;
     run_concurrent(service_fn(move |request| {
         let request = without_base_path(request, &base_path);
         let (grab, telemetry) = (Arc::clone(&grab), Arc::clone(&telemetry));

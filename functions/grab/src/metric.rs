@@ -51,15 +51,10 @@ impl Telemetry {
     }
 
     /// After a grab of such a process: writes a win or a fault at once, and so the first grab. Up to `GRABS_MAX` other grabs
-    /// share a line: in a rush of losers a line for each would cost more than their calls of the function.
+    /// share a line: in a rush of losers a line for each would cost more than their calls of the function. Those that wait when the
+    /// process ends are not counted.
     pub fn after_grab(&self) {
         print(&self.take_urgent(System.now()));
-    }
-
-    /// When the process ends: writes what waits.
-    pub fn at_end(&self) {
-        let last = self.waiting().map_or_else(|| System.now(), |(_, last)| last);
-        print(&self.take(last));
     }
 
     fn waiting(&self) -> MutexGuard<'_, Option<(Timestamp, Timestamp)>> {

@@ -13,14 +13,14 @@ const SOURCE: &str = "hongbao";
 pub struct Bus {
     /// The client.
     pub client: Client,
-    /// The bus' name.
-    pub name: String,
+    /// The bus' ARN.
+    pub arn: String,
 }
 
 impl Bus {
     async fn send(&self, messages: &[&Message]) -> Result<(), Refused> {
         let entries = messages.iter().map(|Message { kind, body, .. }| {
-            let entry = PutEventsRequestEntry::builder().event_bus_name(&self.name).source(SOURCE);
+            let entry = PutEventsRequestEntry::builder().event_bus_name(&self.arn).source(SOURCE);
             entry.detail_type(*kind).detail(body).build()
         });
         let asked = self.client.put_events().set_entries(Some(entries.collect()));

@@ -1,4 +1,5 @@
-//! Turns changes of the ledger into events, and puts these where they are wanted: on the queue of webhooks, on the bus, or on both.
+//! Turns changes of the ledger into events, and puts these on the queue of webhooks or on the bus. Each of the two has a function of its
+//! own, with its own place in the stream, so that neither waits for the other.
 //!
 //! An event may be put there twice, and is never left out. What does not read as the ledger writes it is set aside, so that it keeps
 //! nothing else waiting.
@@ -57,7 +58,7 @@ pub struct Publisher {
     /// The deployment's currency, which a claim's item lacks.
     pub currency: String,
     /// Where each event goes.
-    pub targets: Vec<Arc<dyn Target>>,
+    pub target: Arc<dyn Target>,
     /// Where the place of a record goes that does not read as the ledger writes it. `None`: only into the log.
     pub aside: Option<Arc<dyn Target>>,
 }
@@ -90,8 +91,8 @@ pub async fn handle(publisher: &Publisher, batch: &Batch<Value>) -> Answer {
             }
         }
     }
-    let puts = publisher.targets.iter().map(|target| (target, &events));
-    let puts = puts.chain(publisher.aside.as_ref().map(|target| (target, &aside)));
+    let puts = [(Some(&publisher.target), &events), (publisher.aside.as_ref(), &aside)];
+    let puts = puts.into_iter().filter_map(|(target, messages)| Some((target?, messages)));
     let failed = join_all(puts.map(|(target, messages)| first_failed(&**target, messages))).await;
     let first = failed.into_iter().flatten().min().and_then(|place| batch.records.get(place));
     first

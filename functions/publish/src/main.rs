@@ -20,21 +20,20 @@ fn main() -> Result<(), Error> {
 }
 
 async fn serve() -> Result<(), Error> {
-    let Config { policy, webhooks, event_bus, event_dead_letters, .. } =
-        Config::for_events(|name| std::env::var(name).ok())?;
+    let Config { policy, event_target, event_dead_letters, .. } = Config::for_events(|name| std::env::var(name).ok())?;
     let (bounds, retries) = (TimeoutConfig::builder().operation_timeout(CALL_MAX).build(), RetryConfig::standard());
     let aws = wiring::environment_for("AWS_ENDPOINT_URL_SQS");
     let sqs = aws_sdk_sqs::config::Builder::from(&aws).timeout_config(bounds.clone()).retry_config(retries.clone());
     let sqs = aws_sdk_sqs::Client::from_conf(sqs.build());
-    let queue = |url: String| (!url.is_empty()).then(|| Arc::new(Sqs { client: sqs.clone(), url }) as Arc<dyn Target>);
+    let queue = |url: String| Arc::new(Sqs { client: sqs.clone(), url }) as Arc<dyn Target>;
     let aws = wiring::environment_for("AWS_ENDPOINT_URL_EVENTBRIDGE");
     let bus = aws_sdk_eventbridge::config::Builder::from(&aws).timeout_config(bounds).retry_config(retries);
     let client = aws_sdk_eventbridge::Client::from_conf(bus.build());
-    let bus = (!event_bus.is_empty()).then(|| Arc::new(Bus { client, name: event_bus }) as Arc<dyn Target>);
+    let is_bus = event_target.starts_with("arn:");
     let publisher = Arc::new(Publisher {
         currency: policy.currency,
-        targets: queue(webhooks.queue).into_iter().chain(bus).collect(),
-        aside: queue(event_dead_letters),
+        target: if is_bus { Arc::new(Bus { client, arn: event_target }) } else { queue(event_target) },
+        aside: Some(queue(event_dead_letters)),
     });
     run_concurrent(service_fn(move |event: LambdaEvent<Batch<Value>>| {
         let publisher = Arc::clone(&publisher);

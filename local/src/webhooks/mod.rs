@@ -94,7 +94,7 @@ impl Prepared {
         let (stop, stopped) = signal::channel(false);
         let Self { queue, webhook, changes, .. } = self;
         let ledger = Arc::new(Ledger::new(table.clone(), Arc::new(System)));
-        let publisher = Publisher { currency, targets: vec![Arc::clone(&queue) as _], aside: None };
+        let publisher = Publisher { currency, target: Arc::clone(&queue) as _, aside: None };
         let tasks = [
             tokio::spawn(publish_all(changes, table, publisher, stopped.clone())),
             tokio::spawn(deliver(queue, Arc::new(webhook), ledger, stopped)),

@@ -99,10 +99,10 @@ impl Change {
             Part::Insert(item) => ("INSERT", item.clone()),
             Part::Close | Part::Settle => ("MODIFY", table.get(self.key.clone()).await?.unwrap_or_default()),
         };
-        let mut image = image.into_inner();
+        let mut image = json!(image.into_inner());
         if matches!(self.part, Part::Close) {
-            // It may have been settled since. A closed packet has no status until then.
-            image.remove("status");
+            // It may have been settled since.
+            image["status"] = json!({"S": "closed"});
         }
         let keys = json!({PK: {"S": self.key.pk}, SK: {"S": self.key.sk}});
         Ok(json!({"eventName": name, "dynamodb": {"Keys": keys, "NewImage": image, "SequenceNumber": "1"}}))

@@ -5,7 +5,7 @@ use aws_sdk_dynamodb::types::{
     ScalarAttributeType,
 };
 
-use crate::ledger::keys::{DUE_INDEX, DUE_SHARD, EXPIRES_AT, PK, SK};
+use crate::ledger::keys::{DUE_AT, DUE_INDEX, DUE_SHARD, PK, SK};
 
 /// Creates the table `name` if it does not exist, for local stacks and tests. On AWS `template.yaml` creates it; a test
 /// compares the two.
@@ -17,7 +17,7 @@ pub async fn create_table(client: &Client, name: &str) -> Result<(), BoxError> {
     let index = GlobalSecondaryIndex::builder()
         .index_name(DUE_INDEX)
         .key_schema(key(DUE_SHARD, KeyType::Hash)?)
-        .key_schema(key(EXPIRES_AT, KeyType::Range)?)
+        .key_schema(key(DUE_AT, KeyType::Range)?)
         .projection(Projection::builder().projection_type(ProjectionType::KeysOnly).build())
         .build()?;
     let request = client
@@ -27,7 +27,7 @@ pub async fn create_table(client: &Client, name: &str) -> Result<(), BoxError> {
         .attribute_definitions(attribute(PK, ScalarAttributeType::S)?)
         .attribute_definitions(attribute(SK, ScalarAttributeType::S)?)
         .attribute_definitions(attribute(DUE_SHARD, ScalarAttributeType::N)?)
-        .attribute_definitions(attribute(EXPIRES_AT, ScalarAttributeType::N)?)
+        .attribute_definitions(attribute(DUE_AT, ScalarAttributeType::N)?)
         .key_schema(key(PK, KeyType::Hash)?)
         .key_schema(key(SK, KeyType::Range)?)
         .global_secondary_indexes(index);

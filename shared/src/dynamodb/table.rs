@@ -1,6 +1,5 @@
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::interceptors::BeforeSerializationInterceptorContextMut;
@@ -13,11 +12,10 @@ use aws_sdk_dynamodb::types::{
     AttributeValue, CancellationReason, KeysAndAttributes, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
     Update,
 };
-use tokio::time::timeout;
 
 use crate::batching::{AdmissionLimiter, Overloaded};
-use crate::ledger::keys::{DUE_INDEX, DUE_SHARD, EXPIRES_AT, PK, SK};
-use crate::ports::{Bound, Expect, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
+use crate::ledger::keys::{self, DUE_AT, DUE_INDEX, DUE_SHARD, PK, SK};
+use crate::ports::{Batch, Bound, Expect, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
 use crate::timeouts;
 
 type Attributes = HashMap<String, AttributeValue>;
@@ -27,12 +25,6 @@ type Attributes = HashMap<String, AttributeValue>;
 const TRANSACTIONS_AT_ONCE: usize = 256;
 /// The most reads that a process has in flight. They have permits of their own: a rush of winners must not delay viewers.
 const READS_AT_ONCE: usize = 256;
-
-/// The pause before the keys that a batch left out are requested again. It doubles each time, up to the second constant.
-const BATCH_PAUSE_FIRST: Duration = Duration::from_millis(20);
-const BATCH_PAUSE_MOST: Duration = Duration::from_millis(400);
-/// How long a batch is read, with its pauses and waiting for permits: half of the time in which a request is answered.
-const BATCH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The table behind the AWS SDK.
 #[derive(Clone, Debug)]
@@ -62,30 +54,6 @@ impl SdkTable {
     #[must_use]
     pub fn without_tokens(self) -> Self {
         Self { sends_tokens: false, ..self }
-    }
-
-    /// Reads the items with these keys. A throttled table leaves out some or all of them; a request at once would only add to its
-    /// load. During the pause others may read: the permit is released.
-    async fn read_batch(&self, keys: &[Key]) -> Result<Vec<Item>, TableError> {
-        let mut found = Vec::with_capacity(keys.len());
-        let mut wanted: Vec<Attributes> = keys.iter().map(attributes_of).collect();
-        let mut pause = BATCH_PAUSE_FIRST;
-        while !wanted.is_empty() {
-            let asked = KeysAndAttributes::builder().set_keys(Some(wanted)).consistent_read(true).build();
-            let request = self.reader.batch_get_item().request_items(&self.name, asked.map_err(refused)?);
-            let permit = self.reads.acquire().await?;
-            let answer = request.send().await.map_err(failed)?;
-            drop(permit);
-            for attributes in answer.responses.into_iter().flatten().flat_map(|(_, items)| items) {
-                found.push(item(attributes)?);
-            }
-            wanted = answer.unprocessed_keys.into_iter().flatten().flat_map(|(_, rest)| rest.keys).collect();
-            if !wanted.is_empty() {
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(BATCH_PAUSE_MOST);
-            }
-        }
-        Ok(found)
     }
 
     fn write(&self, write: &Write) -> Result<TransactWriteItem, TableError> {
@@ -191,9 +159,18 @@ impl Table for SdkTable {
         request.send().await.map_err(failed)?.item.map(item).transpose()
     }
 
-    async fn batch_get(&self, keys: Vec<Key>) -> Result<Vec<Item>, TableError> {
-        let late = |_| TableError::Unavailable("a batch was not read in time".into());
-        timeout(BATCH_TIMEOUT, self.read_batch(&keys)).await.map_err(late)?
+    async fn batch_get(&self, keys: Vec<Key>) -> Result<Batch, TableError> {
+        let asked = KeysAndAttributes::builder().set_keys(Some(keys.iter().map(attributes_of).collect()));
+        let asked = asked.consistent_read(true).build().map_err(refused)?;
+        let _permit = self.reads.acquire().await?;
+        let request = self.reader.batch_get_item().request_items(&self.name, asked);
+        let answer = request.send().await.map_err(failed)?;
+        let found = answer.responses.into_iter().flatten().flat_map(|(_, items)| items);
+        let left = answer.unprocessed_keys.into_iter().flatten().flat_map(|(_, rest)| rest.keys);
+        let key = |attributes| {
+            keys::of_item(&item(attributes)?).ok_or_else(|| TableError::Refused("a key without its parts".into()))
+        };
+        Ok(Batch { items: found.map(item).collect::<Result<_, _>>()?, left: left.map(key).collect::<Result<_, _>>()? })
     }
 
     async fn query(&self, query: Query) -> Result<Vec<Item>, TableError> {
@@ -240,10 +217,10 @@ impl Table for SdkTable {
         let _permit = self.reads.acquire().await?;
         let number = |n: u64| AttributeValue::N(n.to_string());
         let mut items = Vec::new();
-        let mut start = after.map(|(key, expires_at)| {
+        let mut start = after.map(|(key, due_at)| {
             let mut start = attributes_of(&key);
             start.insert(DUE_SHARD.to_owned(), number(shard.into()));
-            start.insert(EXPIRES_AT.to_owned(), number(expires_at));
+            start.insert(DUE_AT.to_owned(), number(due_at));
             start
         });
         loop {
@@ -254,7 +231,7 @@ impl Table for SdkTable {
                 .index_name(DUE_INDEX)
                 .key_condition_expression("#shard = :shard AND #at <= :until")
                 .expression_attribute_names("#shard", DUE_SHARD)
-                .expression_attribute_names("#at", EXPIRES_AT)
+                .expression_attribute_names("#at", DUE_AT)
                 .expression_attribute_values(":shard", number(shard.into()))
                 .expression_attribute_values(":until", number(until_ms))
                 .limit(i32::try_from(limit as usize - items.len()).unwrap_or(i32::MAX))

@@ -9,9 +9,11 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
 use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn};
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
-/// A table that never reads the last key of a batch, and answers everything else at once.
+/// A table that is too busy for keys with `busy` in them when a batch names them, and that has items with nothing in them for keys with
+/// `broken`. It has no others, and answers at once.
 #[derive(Clone, Debug, Default)]
 pub struct Throttled {
     batches: Arc<Mutex<Vec<Instant>>>,
@@ -22,9 +24,14 @@ impl HttpConnector for Throttled {
         let is_batch = request.headers().get("x-amz-target").is_some_and(|target| target.ends_with("BatchGetItem"));
         let body = if is_batch {
             self.batches.lock().unwrap().push(Instant::now());
-            r#"{"UnprocessedKeys": {"t": {"Keys": [{"PK": {"S": "a"}, "SK": {"S": "b"}}]}}}"#
+            let asked: Value = serde_json::from_slice(request.body().bytes().unwrap()).unwrap();
+            let asked = asked["RequestItems"]["t"]["Keys"].as_array().unwrap();
+            let with = |word: &str| asked.iter().filter(|key| key.to_string().contains(word)).collect::<Vec<_>>();
+            let busy = with("busy");
+            let left = if busy.is_empty() { json!({}) } else { json!({"t": {"Keys": busy}}) };
+            json!({"Responses": {"t": with("broken")}, "UnprocessedKeys": left}).to_string()
         } else {
-            "{}"
+            "{}".to_owned()
         };
         HttpConnectorFuture::ready(Ok(HttpResponse::new(200.try_into().unwrap(), body.into())))
     }

@@ -7,7 +7,7 @@ use crate::ports::{Reason, Table, TableError, TransactError, Write};
 use crate::timeouts;
 
 pub(super) const BACKOFF_FIRST: Duration = Duration::from_millis(5);
-const BACKOFF_MOST: Duration = Duration::from_millis(400);
+pub(super) const BACKOFF_MOST: Duration = Duration::from_millis(400);
 
 /// How a transaction ended.
 pub(super) enum Committed {

@@ -1,11 +1,14 @@
-use std::collections::HashMap;
-
-use serde_dynamo::AttributeValue;
+use std::collections::{HashMap, HashSet};
 
 use super::items::{self, ClaimItem, ReferenceItem, SentItem};
 use super::{Ledger, LedgerError, keys};
 use crate::domain::{Claim, ClaimRecord, PacketId, Reference, UserId};
-use crate::ports::{Item, Key, Query, Table};
+use crate::ports::{Batch, Item, Key, Query, Table};
+
+/// A user and a packet that they may have a claim of.
+pub type Place = (UserId, PacketId);
+/// The claim of a [`Place`], if it reads as one.
+pub type OwnClaim = Result<Option<Claim>, LedgerError>;
 
 /// A piece of a list, and where the next one starts.
 #[derive(Clone, Debug)]
@@ -49,22 +52,17 @@ impl<T: Table> Ledger<T> {
         Ok(cut(rows.collect::<Result<Vec<_>, LedgerError>>()?, limit, |id| *id))
     }
 
-    /// The claims that these users have of these packets (at most 100 pairs).
-    pub async fn claims_at(
-        &self,
-        places: impl IntoIterator<Item = (UserId, PacketId)>,
-    ) -> Result<HashMap<(UserId, PacketId), Claim>, LedgerError> {
-        let keys: Vec<Key> = places.into_iter().map(|(user, id)| keys::claim(&user, id)).collect();
-        let read = |item: Item| {
-            let owner = match item.get(keys::PK) {
-                Some(AttributeValue::S(pk)) => keys::user_of(pk),
-                _ => None,
-            };
-            let owner = owner.ok_or_else(|| LedgerError::Impossible("a claim without a user".to_owned()))?;
-            let item: ClaimItem = items::read(item)?;
-            Ok(((owner, item.packet_id), item.claim()))
-        };
-        self.table.batch_get(keys).await?.into_iter().map(read).collect()
+    /// The claims that these users have of these packets (at most 100 pairs), if they have one. It leaves out those for which the table
+    /// was too busy.
+    pub async fn claims_at(&self, places: &HashSet<Place>) -> Result<HashMap<Place, OwnClaim>, LedgerError> {
+        let keys: HashMap<Key, Place> =
+            places.iter().map(|(user, id)| (keys::claim(user, *id), (user.clone(), *id))).collect();
+        let Batch { items, left } = self.table.batch_get(keys.keys().cloned().collect()).await?;
+        let mut items: HashMap<Key, Item> =
+            items.into_iter().filter_map(|item| Some((keys::of_item(&item)?, item))).collect();
+        let answered = keys.into_iter().filter(|(key, _)| !left.contains(key));
+        let read = |item| items::read::<ClaimItem>(item).map(|item| item.claim());
+        Ok(answered.map(|(key, place)| (place, items.remove(&key).map(read).transpose())).collect())
     }
 
     /// Up to `limit` of the slips that a user claimed, those of the newest packets first, before packet `before`.

@@ -17,6 +17,8 @@ use crate::ports::Item;
 pub const STATUS: &str = "status";
 /// The state of a packet that is neither closed nor settled.
 pub const OPEN: &str = "open";
+/// The state of a packet that the operator has closed, until it is settled.
+pub const CLOSED: &str = "closed";
 /// The state of a packet of which every slip is decided, after its expiry or its close.
 pub const SETTLED: &str = "settled";
 
@@ -38,11 +40,10 @@ pub struct PacketItem {
     pub greeting: String,
     pub created_at: Timestamp,
     pub expires_at: Timestamp,
-    /// Absent in a packet with a start.
+    pub ack: AckMode,
+    /// Absent where users may grab at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ack: Option<AckMode>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub start: Option<StartItem>,
+    pub starts_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passphrase_digest: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,13 +54,13 @@ pub struct PacketItem {
     pub reference: Option<Reference>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, String>>,
-    /// [`OPEN`] or [`SETTLED`]. Absent in a closed packet until it is settled: a version that does not know of closed packets cannot
-    /// read it, so it never loads its parts as open.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<String>,
+    /// [`OPEN`], [`CLOSED`] or [`SETTLED`].
+    pub status: String,
     /// The packet's place in the index of packets that are not settled. Absent once it is settled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_shard: Option<u32>,
+    /// When settle may refund it: from its expiry on, at once (0) if it is closed.
+    pub due_at: Timestamp,
     /// When, why and by whom the packet was closed. Absent in a packet that never was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<Timestamp>,
@@ -70,14 +71,6 @@ pub struct PacketItem {
     /// Absent until it is settled.
     #[serde(flatten)]
     pub settling: Option<SettledItem>,
-}
-
-/// The start of a packet that has one, with the acknowledgement mode, which other packets have at the top. So a version that does not
-/// know of starts cannot read the packet, and never loads its parts without the start.
-#[derive(Deserialize, Serialize)]
-pub struct StartItem {
-    pub at: Timestamp,
-    pub ack: AckMode,
 }
 
 /// When a packet was settled and the sums of its decisions, which settling adds to its item. `best_*` are absent if nobody claimed a slip.
@@ -111,15 +104,16 @@ impl PacketItem {
             greeting: terms.greeting.clone(),
             created_at: terms.created_at,
             expires_at: terms.expires_at,
-            ack: terms.guard.starts_at.is_none().then_some(terms.ack),
-            start: terms.guard.starts_at.map(|at| StartItem { at, ack: terms.ack }),
+            ack: terms.ack,
+            starts_at: terms.guard.starts_at,
             passphrase_digest: terms.guard.passphrase.map(|digest| hex::encode(digest.0)),
             recipients: terms.guard.recipients.as_ref().map(|users| users.iter().cloned().collect()),
             cover: terms.labels.cover.clone(),
             reference: terms.labels.reference.clone(),
             metadata: terms.labels.metadata.clone(),
-            status: Some(OPEN.to_owned()),
+            status: OPEN.to_owned(),
             due_shard: Some(super::keys::due_shard(terms.id.partition())),
+            due_at: terms.expires_at,
             closed_at: None,
             close_reason: None,
             closed_by: None,
@@ -130,15 +124,14 @@ impl PacketItem {
     /// What the operator did, if the packet is closed.
     pub fn closing(&mut self) -> Result<Option<Intervention>, LedgerError> {
         let by = self.closed_by.take();
-        match (self.closed_at, self.close_reason.take(), &self.status) {
-            (Some(at), Some(reason), _) => Ok(Some(Intervention { reason, at, by })),
-            (None, None, Some(_)) => Ok(None),
+        match (self.status.as_str(), self.closed_at, self.close_reason.take()) {
+            (OPEN | SETTLED, None, None) => Ok(None),
+            (CLOSED | SETTLED, Some(at), Some(reason)) => Ok(Some(Intervention { reason, at, by })),
             _ => Err(LedgerError::Impossible("a packet that is neither open, closed nor settled".to_owned())),
         }
     }
 
     pub fn into_terms(self) -> Result<Terms, LedgerError> {
-        let ack = self.ack.or(self.start.as_ref().map(|start| start.ack));
         Ok(Terms {
             id: self.packet_id,
             sender: self.sender_id,
@@ -152,9 +145,9 @@ impl PacketItem {
             greeting: self.greeting,
             created_at: self.created_at,
             expires_at: self.expires_at,
-            ack: ack.ok_or_else(|| LedgerError::Impossible("a packet without an acknowledgement mode".to_owned()))?,
+            ack: self.ack,
             guard: Guard {
-                starts_at: self.start.map(|start| start.at),
+                starts_at: self.starts_at,
                 passphrase: self.passphrase_digest.map(|hex| bytes32(&hex).map(PassphraseDigest)).transpose()?,
                 recipients: self.recipients.map(|users| users.into_iter().collect()),
             },

@@ -16,10 +16,10 @@ pub const PK: &str = "PK";
 pub const SK: &str = "SK";
 /// The sparse index over packets that are not settled.
 pub const DUE_INDEX: &str = "due";
-/// The index' partition key: a packet's partition divided by 16; 16 more if the packet is closed.
+/// The index' partition key: a packet's partition divided by 16.
 pub const DUE_SHARD: &str = "due_shard";
-/// The index' sort key, in milliseconds since the epoch.
-pub const EXPIRES_AT: &str = "expires_at";
+/// The index' sort key: a packet's expiry, in milliseconds since the epoch; 0 if it is closed.
+pub const DUE_AT: &str = "due_at";
 
 /// The number of due shards: the partition keys of the index [`DUE_INDEX`].
 const DUE_SHARDS: u32 = 16;
@@ -27,12 +27,6 @@ const DUE_SHARDS: u32 = 16;
 /// The due shard in which the packets of a partition wait until they are settled, 0 to 15.
 pub const fn due_shard(partition: Partition) -> u32 {
     partition.index() / (PARTITIONS / DUE_SHARDS)
-}
-
-/// The due shard of a closed packet of a partition, 16 to 31. There it waits for the next run of settle, whatever its expiry. A version
-/// that does not know of closed packets does not look there.
-pub const fn closed_shard(partition: Partition) -> u32 {
-    DUE_SHARDS + due_shard(partition)
 }
 
 /// Decisions of 64 neighbouring slips share a partition key: enough to list a packet quickly, few enough to keep a rush

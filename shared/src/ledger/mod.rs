@@ -19,9 +19,9 @@ mod wallet;
 use std::sync::Arc;
 
 pub use claim::{CLAIMS_MAX, ClaimOutcome};
-pub use history::Slice;
+pub use history::{OwnClaim, Place, Slice};
 pub use items::SETTLED;
-pub use keys::{closed_shard, due_shard};
+pub use keys::due_shard;
 pub use movements::MovementCursor;
 pub use packet::{Due, Packet, SendOutcome, SendRequest};
 pub use receiver::ReceiverState;

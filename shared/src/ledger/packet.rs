@@ -1,8 +1,10 @@
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
+use tokio::time::Instant;
 
-use super::commit::Committed;
+use super::commit::{BACKOFF_FIRST, BACKOFF_MOST, Committed};
 use super::items::{self, AmountsItem, PacketItem, ReferenceItem, SendKeyItem, SentItem};
 use super::wallet::Unpaid;
 use super::{Ledger, LedgerError, keys};
@@ -10,10 +12,12 @@ use crate::domain::{
     Amounts, Best, DailyLimit, Decision, IdempotencyKey, Intervention, OperatorReason, PacketId, PartId, Signer,
     Summary, Terms, Timestamp,
 };
-use crate::ports::{Bound, Expect, Key, Query, Reason, Table, Write};
+use crate::ports::{Batch, Bound, Expect, Item, Key, Query, Reason, Table, TableError, Write};
 
 /// The place of the wallet among the writes of a send. The day follows it, if a limit applies.
 const WALLET_PLACE: usize = 3;
+/// How long packets are read together, with pauses: half of the time in which a request is answered.
+pub(super) const READ_ALL: Duration = Duration::from_secs(5);
 /// The most queries for one packet's decisions in flight.
 const DECISION_QUERIES: usize = 16;
 
@@ -64,8 +68,8 @@ pub struct Packet {
 pub struct Due {
     /// The packet.
     pub id: PacketId,
-    /// When it expires, or has expired.
-    pub expires_at: Timestamp,
+    /// When it expired. `None`: it is closed, and due at once.
+    pub expired_at: Option<Timestamp>,
 }
 
 impl<T: Table> Ledger<T> {
@@ -164,7 +168,26 @@ impl<T: Table> Ledger<T> {
     /// The packets with these ids (at most 100) that exist, in no order.
     pub async fn packets(&self, ids: &[PacketId]) -> Result<Vec<Packet>, LedgerError> {
         let keys: Vec<Key> = ids.iter().map(|id| keys::packet(*id)).collect();
-        self.table.batch_get(keys).await?.into_iter().map(read_packet).collect()
+        self.read_all(keys).await?.into_iter().map(read_packet).collect()
+    }
+
+    /// The items with these keys (at most 100) that exist. A busy table leaves some out. A request at once would only add to its load.
+    async fn read_all(&self, mut keys: Vec<Key>) -> Result<Vec<Item>, LedgerError> {
+        let (give_up, mut backoff, mut found) =
+            (Instant::now() + READ_ALL, BACKOFF_FIRST, Vec::with_capacity(keys.len()));
+        while !keys.is_empty() {
+            let Batch { items, left } = self.table.batch_get(keys).await?;
+            found.extend(items);
+            if !left.is_empty() {
+                if Instant::now() + backoff >= give_up {
+                    return Err(TableError::Unavailable("a batch was not read in time".into()).into());
+                }
+                tokio::time::sleep(self.entropy.jitter(backoff)).await;
+                backoff = (backoff * 2).min(BACKOFF_MOST);
+            }
+            keys = left;
+        }
+        Ok(found)
     }
 
     /// The amounts of one part's slips.
@@ -197,34 +220,31 @@ impl<T: Table> Ledger<T> {
 
     /// Closes an open packet. Returns false if the packet was closed or settled before.
     ///
-    /// The place in the index moves: a closed packet is due at once.
+    /// A closed packet is due at once, before those that expired.
     pub async fn close(&self, terms: &Terms, closing: &Intervention) -> Result<bool, LedgerError> {
         #[derive(serde::Serialize)]
         struct ClosedItem<'a> {
-            due_shard: u32,
+            status: &'a str,
+            due_at: Timestamp,
             closed_at: Timestamp,
             close_reason: &'a OperatorReason,
             #[serde(skip_serializing_if = "Option::is_none")]
             closed_by: Option<&'a Signer>,
         }
         let set = items::write(&ClosedItem {
-            due_shard: keys::closed_shard(terms.id.partition()),
+            status: items::CLOSED,
+            due_at: Timestamp::from_ms(0),
             closed_at: closing.at,
             close_reason: &closing.reason,
             closed_by: closing.by.as_ref(),
         })?;
         let expect = Expect::Is(items::STATUS, items::OPEN);
-        let write = Write::Change { key: keys::packet(terms.id), expect, set, remove: &[items::STATUS] };
+        let write = Write::Change { key: keys::packet(terms.id), expect, set, remove: &[] };
         Ok(matches!(self.commit(&[write]).await?, Committed::Yes))
     }
 
-    /// Up to `limit` closed packets of a due shard that are not settled as far as the index shows, after `after`.
-    pub async fn closed(&self, shard: u32, after: Option<Due>, limit: u32) -> Result<Vec<Due>, LedgerError> {
-        self.due(shard, Timestamp::from_ms(u64::MAX), after, limit).await
-    }
-
-    /// Up to `limit` packets of a due shard that expired at or before `until` and are not settled as far as the index shows: the
-    /// earliest first, after `after`.
+    /// Up to `limit` packets of a due shard that are closed, or expired at or before `until`, and are not settled as far as the index
+    /// shows: closed ones first, then the earliest, after `after`.
     pub async fn due(
         &self,
         shard: u32,
@@ -232,14 +252,14 @@ impl<T: Table> Ledger<T> {
         after: Option<Due>,
         limit: u32,
     ) -> Result<Vec<Due>, LedgerError> {
-        let after = after.map(|due| (keys::packet(due.id), due.expires_at.ms()));
+        let after = after.map(|due| (keys::packet(due.id), due.expired_at.map_or(0, Timestamp::ms)));
         let items = self.table.due(shard, until.ms(), after, limit).await?;
         items.into_iter().map(read_due).collect()
     }
 }
 
 /// What the item of an idempotency key says about a send with this key.
-fn judge_key(request: &SendRequest<'_>, item: crate::ports::Item) -> Result<SendOutcome, LedgerError> {
+fn judge_key(request: &SendRequest<'_>, item: Item) -> Result<SendOutcome, LedgerError> {
     let found: SendKeyItem = items::read(item)?;
     Ok(if found.packet_id == request.terms.id {
         SendOutcome::Sent
@@ -250,7 +270,7 @@ fn judge_key(request: &SendRequest<'_>, item: crate::ports::Item) -> Result<Send
     })
 }
 
-fn read_packet(item: crate::ports::Item) -> Result<Packet, LedgerError> {
+fn read_packet(item: Item) -> Result<Packet, LedgerError> {
     let mut item: PacketItem = items::read(item)?;
     let settled = item.settling.take().map(|settling| Summary {
         claimed_count: settling.claimed_count,
@@ -263,17 +283,20 @@ fn read_packet(item: crate::ports::Item) -> Result<Packet, LedgerError> {
         },
     });
     let closed = item.closing()?;
+    if settled.is_some() != (item.status == items::SETTLED) {
+        return Err(LedgerError::Impossible("a packet is settled if and only if it has its sums".to_owned()));
+    }
     Ok(Packet { terms: item.into_terms()?, settled, closed })
 }
 
-fn read_due(item: crate::ports::Item) -> Result<Due, LedgerError> {
+fn read_due(item: Item) -> Result<Due, LedgerError> {
     #[derive(serde::Deserialize)]
     struct DueItem {
         #[serde(rename = "PK")]
         pk: String,
-        expires_at: Timestamp,
+        due_at: Timestamp,
     }
-    let DueItem { pk, expires_at } = items::read(item)?;
+    let DueItem { pk, due_at } = items::read(item)?;
     let id = keys::packet_of(&pk).ok_or_else(|| LedgerError::Impossible(format!("{pk} in the index of packets")))?;
-    Ok(Due { id, expires_at })
+    Ok(Due { id, expired_at: (due_at.ms() > 0).then_some(due_at) })
 }

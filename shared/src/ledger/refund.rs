@@ -92,7 +92,6 @@ impl<T: Table> Ledger<T> {
         };
         let mut set = items::write(&closing)?;
         set.insert(items::STATUS.to_owned(), serde_dynamo::AttributeValue::S(items::SETTLED.to_owned()));
-        // A closed packet has no status.
         let expect = Expect::Has(keys::DUE_SHARD);
         let write = Write::Change { key: keys::packet(terms.id), expect, set, remove: &[keys::DUE_SHARD] };
         match self.commit(&[write]).await? {

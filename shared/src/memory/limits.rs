@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_dynamo::AttributeValue;
 
-use crate::ledger::keys::{DUE_SHARD, EXPIRES_AT};
+use crate::ledger::keys::{DUE_AT, DUE_SHARD};
 use crate::ports::{Expect, Item, Key, TableError, Write};
 
 const WRITES_MAX: usize = 100;
@@ -65,7 +65,7 @@ pub fn check_items<'a>(items: impl IntoIterator<Item = &'a Item>) -> Result<(), 
         total += size;
         let is_number =
             |name| item.get(name).is_none_or(|value: &AttributeValue| matches!(value, AttributeValue::N(_)));
-        unless(is_number(DUE_SHARD) && is_number(EXPIRES_AT), "the index' keys are numbers")?;
+        unless(is_number(DUE_SHARD) && is_number(DUE_AT), "the index' keys are numbers")?;
     }
     unless(total <= TRANSACTION_BYTES_MAX, "a transaction's items have at most 4 MB")
 }

@@ -3,10 +3,10 @@ use std::sync::Mutex;
 
 use serde_dynamo::AttributeValue;
 
-use crate::ledger::keys::{DUE_SHARD, EXPIRES_AT, PK, SK};
+use crate::ledger::keys::{DUE_AT, DUE_SHARD, PK, SK};
 use crate::lock;
 use crate::memory::limits::{check_batch, check_items, check_key, check_query, check_writes};
-use crate::ports::{Bound, Expect, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
+use crate::ports::{Batch, Bound, Expect, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
 
 /// A table in memory. Each call is one step: nothing happens between its beginning and its end.
 #[derive(Debug, Default)]
@@ -169,10 +169,10 @@ fn as_number(value: &AttributeValue) -> Option<i128> {
     if let AttributeValue::N(digits) = value { digits.parse().ok() } else { None }
 }
 
-/// The place of an item in the index, if it has one: its shard and its expiry.
+/// The place of an item in the index, if it has one: its shard and when it is due.
 fn due(item: &Item) -> Option<(u32, u64)> {
     let shard = number(item, DUE_SHARD).and_then(|shard| shard.try_into().ok())?;
-    Some((shard, number(item, EXPIRES_AT)?.try_into().ok()?))
+    Some((shard, number(item, DUE_AT)?.try_into().ok()?))
 }
 
 impl Table for MemoryTable {
@@ -181,9 +181,9 @@ impl Table for MemoryTable {
         Ok(self.read(&key))
     }
 
-    async fn batch_get(&self, keys: Vec<Key>) -> Result<Vec<Item>, TableError> {
+    async fn batch_get(&self, keys: Vec<Key>) -> Result<Batch, TableError> {
         check_batch(&keys)?;
-        Ok(keys.iter().filter_map(|key| self.read(key)).collect())
+        Ok(Batch { items: keys.iter().filter_map(|key| self.read(key)).collect(), left: Vec::new() })
     }
 
     async fn query(&self, query: Query) -> Result<Vec<Item>, TableError> {
@@ -212,7 +212,7 @@ impl Table for MemoryTable {
             attributes.insert(PK.to_owned(), AttributeValue::S(key.pk.clone()));
             attributes.insert(SK.to_owned(), AttributeValue::S(key.sk.clone()));
             attributes.insert(DUE_SHARD.to_owned(), AttributeValue::N(shard.to_string()));
-            attributes.insert(EXPIRES_AT.to_owned(), AttributeValue::N(at.to_string()));
+            attributes.insert(DUE_AT.to_owned(), AttributeValue::N(at.to_string()));
             item
         };
         Ok(until.map(projected).collect())
@@ -229,7 +229,7 @@ mod tests {
 
     fn item(sk: &str) -> Write {
         let number = |number: u64| AttributeValue::N(number.to_string());
-        let attributes = [(DUE_SHARD.to_owned(), number(3)), (EXPIRES_AT.to_owned(), number(1_000))];
+        let attributes = [(DUE_SHARD.to_owned(), number(3)), (DUE_AT.to_owned(), number(1_000))];
         let item = Item::from(std::collections::HashMap::from(attributes));
         Write::PutNew { key: Key { pk: "P".to_owned(), sk: sk.to_owned() }, item }
     }

@@ -9,4 +9,4 @@ pub use environment::{Clock, Entropy, System};
 pub use hot_store::{
     Ask, Backlog, GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, PartReport, Reconciled,
 };
-pub use table::{Bound, Expect, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
+pub use table::{Batch, Bound, Expect, Item, Key, Query, Reason, Table, TableError, TransactError, Write};

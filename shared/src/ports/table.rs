@@ -140,19 +140,28 @@ pub enum TransactError {
     Failed(#[from] TableError),
 }
 
+/// What a batch of reads found.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// The items that exist.
+    pub items: Vec<Item>,
+    /// What the table was too busy for: it may be asked for again, after a pause.
+    pub left: Vec<Key>,
+}
+
 /// A `DynamoDB` table as the ledger uses it. Reads are strongly consistent, except [`Table::due`] (an index cannot be).
 pub trait Table: Send + Sync + 'static {
     /// The item with this key.
     fn get(&self, key: Key) -> impl Future<Output = Result<Option<Item>, TableError>> + Send;
 
-    /// The items with these keys (at most 100) that exist, in any order.
-    fn batch_get(&self, keys: Vec<Key>) -> impl Future<Output = Result<Vec<Item>, TableError>> + Send;
+    /// The items with these keys (at most 100) that exist, in any order, as far as the table is not too busy for them.
+    fn batch_get(&self, keys: Vec<Key>) -> impl Future<Output = Result<Batch, TableError>> + Send;
 
     /// All items that a query asks for, however many pages that takes.
     fn query(&self, query: Query) -> impl Future<Output = Result<Vec<Item>, TableError>> + Send;
 
-    /// The packets of a due shard that expire at or before `until_ms`, the earliest first: items of `PK` and
-    /// `expires_at`. `after` is the last one of the previous page.
+    /// The packets of a due shard that are due at or before `until_ms`, the earliest first: items of `PK` and
+    /// `due_at`. `after` is the last one of the previous page.
     fn due(
         &self,
         shard: u32,

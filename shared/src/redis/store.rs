@@ -103,8 +103,8 @@ impl<S: Server> HotStore for RedisStore<S> {
             return Ok(Vec::new());
         }
         let keys_of = |(part, _): &Ask| {
-            let PartKeys { part, pending, tries, .. } = PartKeys::of(*part);
-            [part, pending, tries]
+            let PartKeys { part, pending, tries, known, .. } = PartKeys::of(*part);
+            [part, pending, tries, known]
         };
         let mut call = GRAB.call(&asks.iter().flat_map(keys_of).collect::<Vec<_>>());
         for (_, grabbers) in asks {

@@ -1,13 +1,15 @@
 //! Reads of users' own claim items. Those that wait at the same time share a request.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::time::sleep;
 
 use crate::batching::{Batcher, Caller};
 use crate::domain::{Claim, PacketId, UserId};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Place};
 use crate::ports::Table;
 use crate::service::Failure;
 
@@ -15,6 +17,8 @@ use crate::service::Failure;
 const BATCH_MAX: usize = 100;
 /// The most requests in flight. Further users wait, and share the next ones.
 const IN_FLIGHT_MAX: usize = 4;
+/// The pauses before users are read again for whom the table was too busy. After the last one they have no answer.
+const PAUSES_MS: [u64; 4] = [20, 40, 80, 160];
 
 /// Reads users' own claims from the ledger.
 pub struct OwnClaims<T: Table>(Arc<Batcher<Reader<T>>>);
@@ -23,7 +27,7 @@ struct Reader<T>(Arc<Ledger<T>>);
 
 /// A user who waits for their claim of a packet.
 struct Waiting {
-    place: (UserId, PacketId),
+    place: Place,
     answer: oneshot::Sender<Result<Option<Claim>, Failure>>,
 }
 
@@ -45,14 +49,57 @@ impl<T: Table> Caller for Reader<T> {
         queue.drain(..queue.len().min(BATCH_MAX)).collect()
     }
 
+    /// Users for whom the table is too busy keep no other ones waiting.
     async fn call(&self, (): &(), batch: Self::Batch) {
-        // No request names an item twice.
-        let places: HashSet<_> = batch.iter().map(|waiting| waiting.place.clone()).collect();
-        let found = self.0.claims_at(places).await.map_err(Failure::from);
-        for Waiting { place, answer } in batch {
-            // A caller who is gone needs no answer.
-            let _ = answer.send(found.as_ref().map(|found| found.get(&place).cloned()).map_err(Failure::clone));
+        let mut left = self.answer(batch).await;
+        if left.is_empty() {
+            return;
         }
+        let again = Self(Arc::clone(&self.0));
+        tokio::spawn(async move {
+            for pause in PAUSES_MS {
+                sleep(Duration::from_millis(pause)).await;
+                left = again.answer(left).await;
+            }
+            let busy = || Failure::unavailable("the table is too busy for a claim");
+            left.into_iter().for_each(|waiting| waiting.told(Err(busy())));
+        });
+    }
+}
+
+impl<T: Table> Reader<T> {
+    /// Reads the claims of users once. Returns those for whom the table was too busy.
+    async fn answer(&self, batch: Vec<Waiting>) -> Vec<Waiting> {
+        if batch.is_empty() {
+            return batch;
+        }
+        // No request names an item twice.
+        let places: HashSet<Place> = batch.iter().map(|waiting| waiting.place.clone()).collect();
+        let found = match self.0.claims_at(&places).await {
+            Ok(found) => found,
+            Err(error) => {
+                let failure = Failure::from(error);
+                batch.into_iter().for_each(|waiting| waiting.told(Err(failure.clone())));
+                return Vec::new();
+            }
+        };
+        let found: HashMap<Place, _> =
+            found.into_iter().map(|(place, claim)| (place, claim.map_err(Failure::from))).collect();
+        let mut left = Vec::new();
+        for waiting in batch {
+            match found.get(&waiting.place) {
+                Some(claim) => waiting.told(claim.clone()),
+                None => left.push(waiting),
+            }
+        }
+        left
+    }
+}
+
+impl Waiting {
+    fn told(self, claim: Result<Option<Claim>, Failure>) {
+        // A caller who is gone needs no answer.
+        let _ = self.answer.send(claim);
     }
 }
 
@@ -76,9 +123,12 @@ impl<T: Table> OwnClaims<T> {
 #[cfg(test)]
 mod tests {
     use futures::future::join_all;
+    use tokio::time::Instant;
 
     use super::*;
     use crate::domain::{Amount, Terms};
+    use crate::dynamodb::SdkTable;
+    use crate::dynamodb::throttled::Throttled;
     use crate::memory::MemoryTable;
     use crate::ports::System;
 
@@ -97,5 +147,19 @@ mod tests {
         let found = join_all(users.iter().map(|user| own.claim_of(user, terms.id))).await;
         let expected = (0..600).chain(0..600).map(|n| (n < 300).then(|| claim(n)));
         assert!(found.into_iter().map(Result::unwrap).eq(expected));
+    }
+
+    /// 9. A table that is too busy for one user, or has an item of theirs that reads as nothing, delays no other one.
+    #[tokio::test(start_paused = true)]
+    async fn a_fault_of_one_user_is_not_that_of_others() {
+        let table = SdkTable::new(Throttled::default().client(), "t".to_owned());
+        let own = OwnClaims::new(Arc::new(Ledger::new(table, Arc::new(System))));
+        let (begun, id) = (Instant::now(), Terms::sample().id);
+        let ask = async |user: &str| (own.claim_of(&user.parse().unwrap(), id).await, begun.elapsed());
+        let (ann, busy, broken, bob) = tokio::join!(ask("ann"), ask("busy"), ask("broken"), ask("bob"));
+        assert!(matches!([ann, bob], [(Ok(None), Duration::ZERO), (Ok(None), Duration::ZERO)]));
+        assert!(matches!(broken, (Err(Failure::Defect(_)), Duration::ZERO)), "{broken:?}");
+        assert!(matches!(busy.0, Err(Failure::Unavailable(_))), "{busy:?}");
+        assert_eq!(busy.1, Duration::from_millis(PAUSES_MS.iter().sum()));
     }
 }

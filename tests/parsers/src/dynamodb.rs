@@ -206,10 +206,7 @@ pub fn items(data: &[u8]) {
             3 => drop(ledger.account(&user).await),
             4 => drop(ledger.sent(&user, None, 2).await),
             5 => drop(ledger.claims(&user, None, 2).await),
-            6 => {
-                drop(ledger.due(0, Timestamp::from_ms(9), None, 2).await);
-                drop(ledger.closed(16, None, 2).await);
-            }
+            6 => drop(ledger.due(0, Timestamp::from_ms(9), None, 2).await),
             7 => {
                 let decisions = ledger.decisions(id, [0, 1, 2, 70]).await;
                 assert!(decisions.into_iter().flatten().all(|decision| [0, 1, 2, 70].contains(&decision.slip)));

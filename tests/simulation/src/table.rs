@@ -3,7 +3,7 @@ use std::sync::Arc;
 use shared::domain::Terms;
 use shared::ledger::Ledger;
 use shared::memory::MemoryTable;
-use shared::ports::{Entropy, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
+use shared::ports::{Batch, Entropy, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
 
 use crate::chance::Chance;
 use crate::faults::Fault;
@@ -210,7 +210,7 @@ impl Table for SimTable {
         Ok(self.mutant.after_get(&key, item))
     }
 
-    async fn batch_get(&self, keys: Vec<Key>) -> Result<Vec<Item>, TableError> {
+    async fn batch_get(&self, keys: Vec<Key>) -> Result<Batch, TableError> {
         let read = || now(self.world.table.batch_get(keys));
         self.read("some", read).await?
     }

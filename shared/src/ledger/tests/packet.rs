@@ -1,9 +1,12 @@
+use std::time::Duration;
+
 use super::*;
 use crate::domain::{
-    AckMode, Amounts, Best, DailyLimit, DayZone, Decision, Guard, Intervention, Labels, Owner, PARTITIONS, PartId,
-    Partition, Summary,
+    Amounts, Best, DailyLimit, DayZone, Decision, Intervention, Labels, Owner, PARTITIONS, PartId, Partition, Summary,
 };
+use crate::ledger::commit::BACKOFF_MOST;
 use crate::ledger::items::{AmountsItem, DecisionItem, PacketItem, ReferenceItem, SendKeyItem, SentItem};
+use crate::ledger::packet::READ_ALL;
 use crate::ledger::{Due, LedgerError, SendOutcome, SendRequest, due_shard};
 use crate::ports::Bound;
 
@@ -141,33 +144,23 @@ async fn labels_read_as_they_were_sent_and_older_packets_have_none() {
     assert!(["cover", "reference", "metadata"].iter().all(|name| !older.contains_key(*name)));
 }
 
-/// The version before reads the acknowledgement mode of each packet. It does not find that of a packet with a start, so it reads no
-/// such packet and never loads one.
+/// A state that a process does not know, or that does not match the item's other attributes, is refused.
 #[tokio::test]
-async fn a_start_hides_the_acknowledgement_mode_from_the_version_before() {
-    #[derive(serde::Deserialize)]
-    struct Before {
-        ack: AckMode,
-    }
-    for ack in [AckMode::Ledger, AckMode::Redis] {
-        let guard = Guard { starts_at: Some(at(1_795_185_000_000)), ..terms().guard };
-        let (plain, starting) = (Terms { ack, ..terms() }, Terms { ack, guard, ..terms() });
-        let [first, second] = [&plain, &starting].map(|terms| items::write(&PacketItem::new(terms)).unwrap());
-        let is_known = |name: &&String| first.contains_key(*name);
-        assert_eq!(second.keys().filter(|name| !is_known(name)).collect::<Vec<_>>(), ["start"]);
-        assert_eq!(first.keys().filter(|name| !second.contains_key(*name)).collect::<Vec<_>>(), ["ack"]);
-        assert_eq!(items::read::<Before>(first).unwrap().ack, ack);
-        assert!(matches!(items::read::<Before>(second.clone()), Err(LedgerError::Impossible(_))));
-
-        let ledger = ledger();
-        for terms in [plain, starting] {
-            ledger.holds(keys::packet(terms.id), &PacketItem::new(&terms));
-            assert_eq!(ledger.packet(terms.id).await.unwrap().unwrap().terms, terms);
-        }
-        let mut without = second;
-        without.remove("start");
-        ledger.table.items.lock().unwrap().insert(keys::packet(packet_id(1)), without);
-        assert!(matches!(ledger.packet(packet_id(1)).await, Err(LedgerError::Impossible(_))));
+async fn a_packet_in_an_unknown_state_is_not_read() {
+    let ledger = ledger();
+    let text = |text: &str| serde_dynamo::AttributeValue::S(text.to_owned());
+    let new = items::write(&PacketItem::new(&terms())).unwrap();
+    for (name, value) in [
+        ("status", "half"),
+        ("status", "closed"),
+        ("status", "settled"),
+        ("close_reason", "a mistake"),
+        ("ack", "both"),
+    ] {
+        let mut item = new.clone();
+        item.insert(name.to_owned(), text(value));
+        ledger.table.items.lock().unwrap().insert(keys::packet(packet_id(1)), item);
+        assert!(matches!(ledger.packet(packet_id(1)).await, Err(LedgerError::Impossible(_))), "{name}: {value}");
     }
 }
 
@@ -239,6 +232,17 @@ async fn a_packet_reads_as_it_was_sent_and_closed() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn packets_for_which_the_table_stays_busy_are_asked_for_with_pauses_and_given_up() {
+    let (ledger, begun) = (ledger(), Instant::now());
+    *ledger.table.busy.lock().unwrap() = Some(Vec::new());
+    assert!(matches!(ledger.packets(&[packet_id(1)]).await, Err(LedgerError::Unavailable(_))));
+    let times = ledger.table.busy.lock().unwrap().take().unwrap();
+    let pauses: Vec<_> = times.windows(2).map(|two| two[1] - two[0]).collect();
+    assert!(pauses.iter().all(|pause| (Duration::from_millis(1)..=BACKOFF_MOST).contains(pause)), "{pauses:?}");
+    assert!(times.len() > 10 && begun.elapsed() <= READ_ALL, "{:?}", begun.elapsed());
+}
+
 #[tokio::test]
 async fn amounts_are_found_by_their_part() {
     let (ledger, part) = (ledger(), PartId { packet: packet_id(1), index: 0 });
@@ -266,12 +270,12 @@ async fn the_decisions_of_some_slips_come_in_their_order() {
 async fn what_is_due_is_named_by_its_key() {
     let ledger = ledger();
     for n in [1, 2] {
-        ledger.holds(keys::packet(packet_id(n)), &BTreeMap::from([("expires_at", n)]));
+        ledger.holds(keys::packet(packet_id(n)), &BTreeMap::from([("due_at", n - 1)]));
     }
-    let due = [1, 2].map(|n| Due { id: packet_id(n), expires_at: at(n.into()) });
+    let due = [(1, None), (2, Some(at(1)))].map(|(n, expired_at)| Due { id: packet_id(n), expired_at });
     assert_eq!(ledger.due(0, at(9), None, 5).await.unwrap(), due);
     assert_eq!(ledger.due(0, at(9), Some(due[0]), 5).await.unwrap(), due[1..]);
-    ledger.holds(keys::wallet(&user("ann")), &BTreeMap::from([("expires_at", 1)]));
+    ledger.holds(keys::wallet(&user("ann")), &BTreeMap::from([("due_at", 1)]));
     assert!(matches!(ledger.due(0, at(9), None, 5).await, Err(LedgerError::Impossible(_))));
 }
 

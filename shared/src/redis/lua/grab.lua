@@ -4,6 +4,7 @@
 --       1  the part's hash
 --       2  its partition's queue
 --       3  its counts of wrong passphrases
+--       4  its bitmap of known decisions
 -- ARGV  per part
 --       1   the number of users, at least one
 --       2…  the users (none twice), then as many digests of their passphrases, or ''
@@ -51,7 +52,7 @@ local function passphrase_refusal(tries, user, digest, passphrase)
 end
 
 -- The answers of a part for the `count` users from ARGV[first] on. It reads what only some need when the first of them needs it.
-local function grab(part, pending, tries, first, count)
+local function grab(part, pending, tries, known, first, count)
   local TERMS = 5
   local found = call(
     'HMGET', part, '$expires_at', '$guarded', '$next_free', '$range_end', '$held_count', unpack(ARGV, first, first + count - 1)
@@ -87,11 +88,11 @@ local function grab(part, pending, tries, first, count)
   end
 
   if size > 0 then
-    -- The part becomes pending. Its hash, which is the outbox now, does not expire until that is empty. A damaged queue refuses this
-    -- first write.
+    -- The part becomes pending. It does not expire until its outbox is empty. A damaged queue refuses this first write.
     if held == '0' then
       call('ZADD', pending, 'NX', at, part:match(':part:(.+)'))
       call('PERSIST', part)
+      call('PERSIST', known)
     end
     if has_moved then call('HSET', part, '$range_end', range_end, '$other_ranges', others) end
     call('HSET', part, '$next_free', slip, '$held_count', format('%d', held + size / 2), unpack(holds))
@@ -100,9 +101,9 @@ local function grab(part, pending, tries, first, count)
 end
 
 local parts, next_arg = {}, 1
-for i = 1, #KEYS / 3 do
+for i = 1, #KEYS / 4 do
   local count = tonumber(ARGV[next_arg])
-  parts[i] = grab(KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i], next_arg + 1, count)
+  parts[i] = grab(KEYS[4 * i - 3], KEYS[4 * i - 2], KEYS[4 * i - 1], KEYS[4 * i], next_arg + 1, count)
   next_arg = next_arg + 1 + 2 * count
 end
 return at .. ';' .. table.concat(parts, ';')

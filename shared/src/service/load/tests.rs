@@ -6,7 +6,7 @@ use super::*;
 use crate::domain::{Amounts, IdempotencyKey};
 use crate::ledger::{Ledger, SendRequest};
 use crate::memory::{MemoryHot, MemoryTable};
-use crate::ports::{Item, Key, Query, System, TableError, TransactError, Write};
+use crate::ports::{Batch, Item, Key, Query, System, TableError, TransactError, Write};
 
 /// A table whose second read has its answer late.
 #[derive(Clone, Default)]
@@ -30,7 +30,7 @@ impl Table for Late {
         found
     }
 
-    async fn batch_get(&self, keys: Vec<Key>) -> Result<Vec<Item>, TableError> {
+    async fn batch_get(&self, keys: Vec<Key>) -> Result<Batch, TableError> {
         self.0.table.batch_get(keys).await
     }
 

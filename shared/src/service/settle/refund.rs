@@ -11,7 +11,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::{Run, Settle, Tally};
 use crate::domain::{AckMode, Amount, Decision, PacketId, PartId, Partition, Summary, Terms, Timestamp, UserId};
-use crate::ledger::{Due, REFUND_SLIPS_MAX, RefundOutcome, closed_shard, due_shard};
+use crate::ledger::{Due, REFUND_SLIPS_MAX, RefundOutcome, due_shard};
 use crate::lock;
 use crate::ports::{HotStore, Table};
 use crate::service::Failure;
@@ -52,8 +52,8 @@ struct Unsettled {
 
 impl Unsettled {
     fn new(due: Due) -> Self {
-        let Due { id, expires_at } = due;
-        let tally = Tally { due_left: 1, oldest_expiry: Some(expires_at), ..Tally::default() };
+        let Due { id, expired_at } = due;
+        let tally = Tally { due_left: 1, oldest_expiry: expired_at, ..Tally::default() };
         let (to_close, to_drain, to_refund, withheld) = (0..0, 0..0, 0..id.part_count(), BTreeSet::new());
         Self {
             id,
@@ -110,22 +110,15 @@ impl<T: Table, H: HotStore> Settle<T, H> {
     /// The due packets of one part in a due shard: closed ones first, then expired ones, the earliest first. Hands over the large ones. It
     /// reads the index to its end before anything is refunded, so that small packets keep no large one waiting.
     async fn find_due(&self, shard: u32, run: &Run, large: &UnboundedSender<Due>) -> Result<Vec<Due>, Failure> {
-        let mut small = Vec::new();
-        for is_closed in [true, false] {
-            let (mut found, mut last) = (0, None);
-            while found < DUE_MAX {
-                let page = if is_closed {
-                    self.stores.ledger.closed(shard + closed_shard(Partition::wrapping(0)), last, DUE_PAGE).await?
-                } else {
-                    self.stores.ledger.due(shard, run.until, last, DUE_PAGE).await?
-                };
-                let Some(&end) = page.last() else { break };
-                last = Some(end);
-                for due in page.iter().filter(|due| run.partitions.contains(&due.id.partition().index())) {
-                    found += 1;
-                    if due.id.part_count() == 1 || large.send(*due).is_err() {
-                        small.push(*due);
-                    }
+        let (mut small, mut found, mut last) = (Vec::new(), 0, None);
+        while found < DUE_MAX {
+            let page = self.stores.ledger.due(shard, run.until, last, DUE_PAGE).await?;
+            let Some(&end) = page.last() else { break };
+            last = Some(end);
+            for due in page.iter().filter(|due| run.partitions.contains(&due.id.partition().index())) {
+                found += 1;
+                if due.id.part_count() == 1 || large.send(*due).is_err() {
+                    small.push(*due);
                 }
             }
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::reads::Reads;
-use super::shown::{Groups, Look, SMALL_SLIPS_MAX};
+use super::shown::{Groups, Look, Need, SMALL_SLIPS_MAX};
 use super::{ViewPackets, Viewed};
 use crate::domain::{Claim, PacketId, PartId, Terms, Timestamp, UserId};
 use crate::ledger::Slice;
@@ -166,7 +166,11 @@ struct List<'a, T: Table, H> {
 
 impl<T: Table, H: HotStore> List<'_, T, H> {
     async fn read(&self, groups: Vec<u32>) -> Result<Groups, Failure> {
-        self.reads.groups(self.terms, &self.look.reported, groups, true).await
+        self.reads.groups(self.terms, &self.look.reported, groups, self.need()).await
+    }
+
+    const fn need(&self) -> Need {
+        if self.look.end.is_over() { Need::All } else { Need::Claims }
     }
 
     /// The claims of groups that were read, and the late ones; of one slip, what the ledger says.
@@ -181,7 +185,7 @@ impl<T: Table, H: HotStore> List<'_, T, H> {
     /// More than `limit` claims from slip `start` on, if there are so many. It reads as many groups as the list would fill, and then
     /// twice as many each time.
     async fn by_slip(&self, start: u32, limit: usize) -> Result<Vec<Row>, Failure> {
-        let groups = self.look.reported.groups_to_read(self.terms, &(start..self.terms.count), true);
+        let groups = self.look.reported.groups_to_read(self.terms, &(start..self.terms.count), self.need());
         let (mut left, mut many, mut read) = (groups.as_slice(), limit / 64 + 1, Groups::new());
         loop {
             let (next, later) = left.split_at(many.min(left.len()));
@@ -205,7 +209,7 @@ impl<T: Table, H: HotStore> List<'_, T, H> {
     async fn by_time(&self, span: Range<u64>, limit: usize) -> Result<(Vec<Row>, u64), Failure> {
         let newest_groups = |part: PartId| {
             let slips = part.slips(self.terms.count);
-            let groups = self.look.reported.groups_to_read(self.terms, &slips, true);
+            let groups = self.look.reported.groups_to_read(self.terms, &slips, self.need());
             (slips, groups.into_iter().rev().collect())
         };
         let parts: Vec<(Range<u32>, Vec<u32>)> = self.terms.id.parts().map(newest_groups).collect();

@@ -8,7 +8,7 @@ use futures::future::{join_all, try_join_all};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use tokio::time::{Instant, timeout};
 
-use super::shown::{End, Group, Groups, Look, Reported};
+use super::shown::{End, Group, Groups, Look, Need, Reported};
 use crate::batching::{Cache, FreshSingleFlight, cache};
 use crate::domain::{AckMode, Amounts, PacketId, PartId, Terms};
 use crate::ledger::Packet;
@@ -81,9 +81,9 @@ impl<T: Table, H: HotStore> Reads<T, H> {
         if let Some(summary) = packet.and_then(|packet| packet.settled) {
             return Ok(self.keep(terms.id, Look::decided(end, summary)));
         }
-        let is_exact = reported.is_exact(terms, &end);
-        let numbers = reported.groups_to_read(terms, &(0..terms.count), is_exact);
-        let groups = self.groups(terms, &reported, numbers, is_exact).await?;
+        let need = reported.need_of_sums(terms, &end);
+        let numbers = reported.groups_to_read(terms, &(0..terms.count), need);
+        let groups = self.groups(terms, &reported, numbers, need).await?;
         let amounts = if reported.beyond(&groups).is_empty() { Vec::new() } else { self.amounts(terms).await? };
         let amount = |slip| {
             let (slips, amounts) = amounts.get(amounts.partition_point(|(slips, _)| slips.end <= slip))?;
@@ -151,12 +151,12 @@ impl<T: Table, H: HotStore> Reads<T, H> {
         terms: &Terms,
         reported: &Reported,
         numbers: Vec<u32>,
-        is_exact: bool,
+        need: Need,
     ) -> Result<Groups, Failure> {
         let of = numbers.len();
         let group = |number| async move {
             let known = self.groups.get(&(terms.id, number));
-            let usable = known.filter(|group| reported.is_usable(group, number, terms, is_exact, of));
+            let usable = known.filter(|group| reported.is_usable(group, number, terms, need, of));
             let group = match usable {
                 Some(group) => group,
                 None => self.read_group(terms.id, number, reported.known.group(number)).await?,

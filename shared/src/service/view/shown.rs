@@ -77,6 +77,17 @@ impl Group {
     }
 }
 
+/// What a view needs of the decisions of a packet.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Need {
+    /// The sums, while it can be grabbed: what the parts know is claimed, because nothing goes back yet.
+    Sums,
+    /// The claims that the parts know.
+    Claims,
+    /// All that the ledger has: it may have been refunded, and only the ledger says that every slip is decided.
+    All,
+}
+
 /// Groups that were read, by their number.
 pub type Groups = BTreeMap<u32, Arc<Group>>;
 
@@ -135,31 +146,31 @@ impl Reported {
         self.silent.iter().any(|slips| slips.start < end && start < slips.end)
     }
 
-    /// The groups of `slips` to read for a view. In a large packet, these are the groups of parts that do not report; and if the view
-    /// needs each decision (`is_exact`), those of which a part knows one.
-    pub fn groups_to_read(&self, terms: &Terms, slips: &Range<u32>, is_exact: bool) -> Vec<u32> {
+    /// The groups of `slips` to read for a view. While a large packet can be grabbed, these are the groups of parts that do not report,
+    /// and for claims those of which a part knows one.
+    pub fn groups_to_read(&self, terms: &Terms, slips: &Range<u32>, need: Need) -> Vec<u32> {
         let is_needed = |group: &u32| {
             let here = |bit: &u32| slips.contains(&(group * SLIPS_PER_KEY + bit));
             let has_some = || (0..SLIPS_PER_KEY).filter(here).any(|bit| self.known.group(*group) & 1 << bit != 0);
-            terms.count <= SMALL_SLIPS_MAX || self.is_silent(*group) || is_exact && has_some()
+            let is_known = || need == Need::Claims && has_some();
+            terms.count <= SMALL_SLIPS_MAX || need == Need::All || self.is_silent(*group) || is_known()
         };
         (slips.start / SLIPS_PER_KEY..slips.end.div_ceil(SLIPS_PER_KEY)).filter(is_needed).collect()
     }
 
-    /// Whether the sums need each decision. While a packet is open, what the parts know is claimed, because nothing goes back yet. Then
-    /// it may be refunded; and only the ledger says that every slip is decided.
-    pub fn is_exact(&self, terms: &Terms, end: &End) -> bool {
-        end.is_over() || self.known.len() == terms.count
+    /// What the sums of a packet need.
+    pub fn need_of_sums(&self, terms: &Terms, end: &End) -> Need {
+        if end.is_over() || self.known.len() == terms.count { Need::All } else { Need::Sums }
     }
 
     /// The rule by which a group that was read before is used. If all of its slips are decided, it is used for ever. If not, it is used
-    /// for a second, or longer if it is one of very many (`of`). A view that needs each decision (`is_exact`) does not use it if a part
-    /// knows one that it lacks.
-    pub fn is_usable(&self, group: &Group, number: u32, terms: &Terms, is_exact: bool, of: usize) -> bool {
+    /// for a second, or longer if it is one of very many (`of`). A view that needs each claim does not use it if a part knows a
+    /// decision that it lacks.
+    pub fn is_usable(&self, group: &Group, number: u32, terms: &Terms, need: Need, of: usize) -> bool {
         let size = SLIPS_PER_KEY.min(terms.count - number * SLIPS_PER_KEY);
         let life = GROUP_LIFE * u32::try_from(of.div_ceil(GROUPS_A_SECOND)).unwrap_or(u32::MAX);
         let lacks = self.known.group(number) & !group.decided & !group.refuted != 0;
-        group.decided.count_ones() == size || group.read_at.elapsed() < life && !(is_exact && lacks)
+        group.decided.count_ones() == size || group.read_at.elapsed() < life && !(need != Need::Sums && lacks)
     }
 
     /// The slips that count as claimed though `groups` have no decision of them: a part knows one, and the ledger was not asked since;

@@ -11,7 +11,7 @@ use shared::domain::{AckMode, Amount, Intervention, Limits, MAX_MOVEMENT, Split,
 use shared::ledger::{Ledger, keys};
 use shared::memory::{MemoryHot, MemoryTable};
 use shared::ports::{
-    Clock, GrabAnswer, Grabber, HotStore, Item, Key, Query, System, Table, TableError, TransactError, Write,
+    Batch, Clock, GrabAnswer, Grabber, HotStore, Item, Key, Query, System, Table, TableError, TransactError, Write,
 };
 use shared::service::{NewPacket, Report, SendOutcome, SendPacket, SendPolicy, Settle, Stores, Wallets};
 use tokio::time::{Instant, sleep};
@@ -37,7 +37,7 @@ impl Table for SlowTable {
         self.table.get(key).await
     }
 
-    async fn batch_get(&self, keys: Vec<Key>) -> Result<Vec<Item>, TableError> {
+    async fn batch_get(&self, keys: Vec<Key>) -> Result<Batch, TableError> {
         self.table.batch_get(keys).await
     }
 

@@ -2,7 +2,7 @@ use futures::future::join_all;
 
 use super::*;
 use crate::domain::{Amount, Timestamp};
-use crate::ports::{Item, Key, Query, System, TableError, TransactError, Write};
+use crate::ports::{Batch, Item, Key, Query, System, TableError, TransactError, Write};
 
 fn claim(slip: u32) -> Claim {
     Claim { slip, amount: Amount::new(1), at: Timestamp::from_ms(1) }
@@ -22,7 +22,7 @@ impl Table for Commits {
         unreachable!()
     }
 
-    async fn batch_get(&self, _: Vec<Key>) -> Result<Vec<Item>, TableError> {
+    async fn batch_get(&self, _: Vec<Key>) -> Result<Batch, TableError> {
         unreachable!()
     }
 

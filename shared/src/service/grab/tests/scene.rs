@@ -10,7 +10,7 @@ use super::*;
 use crate::domain::{Amount, Amounts, IdempotencyKey};
 use crate::ledger::{Ledger, SendRequest};
 use crate::memory::{MemoryServer, MemoryTable};
-use crate::ports::{Clock, Item, Key, Query, System, TableError, TransactError, Write};
+use crate::ports::{Batch, Clock, Item, Key, Query, System, TableError, TransactError, Write};
 use crate::redis::{Call, RedisError, RedisStore, Server};
 
 pub const REDIS: Duration = Duration::from_millis(1);
@@ -81,7 +81,7 @@ impl Table for Shared {
         self.0.answer(&self.0.reads, self.0.memory.get(key)).await?
     }
 
-    async fn batch_get(&self, keys: Vec<Key>) -> Result<Vec<Item>, TableError> {
+    async fn batch_get(&self, keys: Vec<Key>) -> Result<Batch, TableError> {
         self.0.answer(&self.0.reads, self.0.memory.batch_get(keys)).await?
     }
 

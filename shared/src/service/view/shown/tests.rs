@@ -168,11 +168,12 @@ fn groups_are_read_where_the_parts_do_not_know_enough() {
     let parts = vec![(0..1_000, Some(first)), (1_000..2_000, None), (2_000..3_000, Some(report(&[])))];
     let reported = Reported::of(parts, Vec::new());
     let silent: Vec<u32> = (15..32).collect();
-    assert_eq!(reported.groups_to_read(&large, &(0..3_000), false), silent);
-    assert_eq!(reported.groups_to_read(&large, &(0..3_000), true), [&[0, 2][..], &silent].concat());
-    assert_eq!(reported.groups_to_read(&large, &(64..1_088), true), [2, 15, 16]);
+    assert_eq!(reported.groups_to_read(&large, &(0..3_000), Need::Sums), silent);
+    assert_eq!(reported.groups_to_read(&large, &(0..3_000), Need::Claims), [&[0, 2][..], &silent].concat());
+    assert_eq!(reported.groups_to_read(&large, &(64..1_088), Need::Claims), [2, 15, 16]);
+    assert_eq!(reported.groups_to_read(&large, &(0..200), Need::All), [0, 1, 2, 3]);
     let small = Reported::of(vec![(0..100, Some(report(&[])))], Vec::new());
-    assert_eq!(small.groups_to_read(&terms(100), &(0..100), false), [0, 1], "a small packet is read as a whole");
+    assert_eq!(small.groups_to_read(&terms(100), &(0..100), Need::Sums), [0, 1], "a small packet is read as a whole");
 }
 
 #[tokio::test(start_paused = true)]
@@ -182,16 +183,16 @@ async fn a_group_is_used_again_unless_a_decision_may_be_missing() {
     let (partly, whole, refuting) = (read(vec![won(0)], 0), read(vec![won(0), won(1)], 0), read(vec![won(0)], 0b11));
     let knows = |places: &[u32]| Reported::of(vec![(0..64, None), (64..66, Some(report(places)))], Vec::new());
     let rows = [
-        ("nothing is new", &partly, &[0][..], true, 1, (true, false)),
-        ("the part knows more", &partly, &[0, 1], true, 1, (false, false)),
-        ("the part knows more, and sums do not need it", &partly, &[0, 1], false, 1, (true, false)),
-        ("the ledger was asked for it", &refuting, &[0, 1], true, 1, (true, false)),
-        ("one of very many", &partly, &[0], true, 65, (true, true)),
-        ("all decided", &whole, &[0, 1], true, 1, (true, true)),
+        ("nothing is new", &partly, &[0][..], Need::Claims, 1, (true, false)),
+        ("the part knows more", &partly, &[0, 1], Need::Claims, 1, (false, false)),
+        ("the part knows more, and sums do not need it", &partly, &[0, 1], Need::Sums, 1, (true, false)),
+        ("the ledger was asked for it", &refuting, &[0, 1], Need::Claims, 1, (true, false)),
+        ("one of very many", &partly, &[0], Need::Claims, 65, (true, true)),
+        ("all decided", &whole, &[0, 1], Need::Claims, 1, (true, true)),
     ];
     for is_old in [false, true] {
-        for (name, group, places, is_exact, of, (young, old)) in &rows {
-            let usable = knows(places).is_usable(group, 1, &terms, *is_exact, *of);
+        for (name, group, places, need, of, (young, old)) in &rows {
+            let usable = knows(places).is_usable(group, 1, &terms, *need, *of);
             assert_eq!(usable, if is_old { *old } else { *young }, "{name}, old: {is_old}");
         }
         tokio::time::advance(GROUP_LIFE).await;

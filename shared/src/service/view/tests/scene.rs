@@ -14,7 +14,7 @@ use crate::ledger::{SendOutcome, SendRequest};
 use crate::lock;
 use crate::memory::{MemoryHot, MemoryTable};
 use crate::ports::{
-    Ask, Backlog, Clock, GrabAnswer, Grabber, HotStoreError, Item, Key, Loaded, OutboxEntry, PartReport, Query,
+    Ask, Backlog, Batch, Clock, GrabAnswer, Grabber, HotStoreError, Item, Key, Loaded, OutboxEntry, PartReport, Query,
     Reconciled, System, TableError, TransactError, Write,
 };
 use crate::service::view::*;
@@ -46,7 +46,7 @@ impl Table for Counting {
         self.0.table.get(key).await
     }
 
-    async fn batch_get(&self, keys: Vec<Key>) -> Result<Vec<Item>, TableError> {
+    async fn batch_get(&self, keys: Vec<Key>) -> Result<Batch, TableError> {
         self.0.table.batch_get(keys).await
     }
 
