@@ -136,7 +136,7 @@ check-template: ## Run cfn-lint and checkov on the transformed templates
 	.tools/aws/bin/cfn-lint --ignore-checks W1030 -- stacks/*.yaml
 	.tools/checkov/bin/checkov --config-file tests/aws/checkov.yaml --directory target/aws
 
-# make fuzz ONLY=parsers MINUTES=10, each parser for so long; make fuzz ONLY=api CASES=50 SEED=7, so many requests per operation
+# make fuzz ONLY=parsers MINUTES=30; make fuzz ONLY=api CASES=50 SEED=7, so many requests per operation
 fuzz: ## Fuzz the API and every parser
 	$(if $(filter parsers,$(ONLY)),,scripts/fuzz-api.sh)
 	$(if $(filter api,$(ONLY)),,scripts/fuzz.sh)

@@ -41,6 +41,32 @@ pub enum GrabAnswer {
     Wrong(String),
 }
 
+impl From<Result<client::GrabResult, client::Error>> for GrabAnswer {
+    fn from(answer: Result<client::GrabResult, client::Error>) -> Self {
+        use client::{Error, GrabResult as Answered, ProblemCode};
+        match answer {
+            Ok(Answered::Grabbed { slip, amount, grabbed_at, .. }) => match grabbed_at.parse::<Timestamp>() {
+                Ok(at) => {
+                    let at = u64::try_from(at.as_millisecond()).unwrap_or_default();
+                    Self::Grabbed(Promise { slip: slip.into(), amount, at })
+                }
+                Err(_) => Self::Wrong(grabbed_at),
+            },
+            Ok(Answered::SoldOut { .. }) => Self::SoldOut,
+            Ok(Answered::Expired { .. }) => Self::Expired,
+            Ok(Answered::Closed { .. }) => Self::Closed,
+            Ok(Answered::NotStarted { .. }) => Self::NotStarted,
+            Ok(Answered::Other) => Self::Wrong("an unknown outcome".to_owned()),
+            Err(Error::Problem(problem))
+                if matches!(problem.code, ProblemCode::NotARecipient | ProblemCode::WrongPassphrase) =>
+            {
+                Self::Refused
+            }
+            Err(error) => Self::Wrong(shared::error_chain(&error)),
+        }
+    }
+}
+
 /// The result of a grab with all its retries.
 #[derive(Debug)]
 pub struct GrabResult {

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::tally::Tally;
+use crate::report::{Group, Tally};
 use crate::worker::Stores;
 use tests::dice::Dice;
 
@@ -221,12 +221,12 @@ impl Slot {
 
     async fn enter(&self, mode: Mode, killed: bool, status: ExitStatus, point: Option<String>) {
         match point {
-            Some(point) => self.tally.died_at(&point),
+            Some(point) => self.tally.count(Group::KillAtPoint, &point),
             // At the start and the end of the chaos all workers are replaced, which does not count.
             None if killed && mode == Mode::Calm => {}
-            None if killed && status.signal() == Some(KILL) => self.tally.killed(),
+            None if killed && status.signal() == Some(KILL) => self.tally.count(Group::OtherEnd, "killed at any line"),
             None => {
-                self.tally.ended();
+                self.tally.count(Group::OtherEnd, "could not start");
                 tokio::time::sleep(PAUSE).await;
             }
         }
@@ -247,9 +247,9 @@ impl Slot {
 
     /// Some of the points with the fewest deaths so far, each with the number of passes.
     fn points(&self) -> Vec<(&'static str, u32)> {
-        let deaths = self.tally.deaths();
+        let report = self.tally.report();
         let mut points = POINTS.to_vec();
-        points.sort_by_key(|point| deaths.get(*point).copied().unwrap_or(0));
+        points.sort_by_key(|point| report.of(Group::KillAtPoint, point));
         points.truncate(POINTS_CONSIDERED);
         let passes = || if self.dice.happens(1, 2) { 1 } else { 1 + self.dice.number(0..PASSES_MOST) };
         (0..POINTS_ARMED).filter_map(|_| self.dice.pick(&points).map(|point| (*point, passes()))).collect()
