@@ -11,9 +11,8 @@ use shared::redis::test_server::poll;
 use tempfile::TempDir;
 use tests::program::{Program, beside};
 
-use crate::Size;
-use crate::fleet::{books, settle};
 use crate::users::{Users, Wish};
+use crate::{Size, books, settle};
 
 /// The file system of the folder, in MB. The programs fill a part of it.
 const MB: u64 = 32;

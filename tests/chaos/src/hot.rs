@@ -123,7 +123,7 @@ async fn harm_server(server: &TestServer, harm: Harm, dice: &Dice, begins: impl 
         Harm::FullMemory => {
             let () = server.command(cmd("CONFIG").arg("SET").arg("maxmemory").arg(1)).await;
             tokio::time::sleep(dice.time(100..600)).await;
-            server.command(cmd("CONFIG").arg("SET").arg("maxmemory").arg(0)).await
+            server.command::<()>(cmd("CONFIG").arg("SET").arg("maxmemory").arg(0)).await;
         }
         Harm::Freeze => {
             server.stop();

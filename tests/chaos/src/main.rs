@@ -15,7 +15,6 @@ mod hot;
 mod proxies;
 mod report;
 mod shard;
-mod worker;
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -28,10 +27,9 @@ use futures::future::{join_all, try_join_all};
 use tokio::sync::watch;
 use tokio::time::{Instant, interval};
 
-use crate::fleet::Mode;
+use crate::fleet::{Mode, Worker};
 use crate::report::{Group, Report, Tally};
 use crate::shard::{KINDS, Load, Shard};
-use crate::worker::Worker;
 
 /// How often a run prints its progress.
 const NEWS_EVERY: Duration = Duration::from_secs(10);

@@ -14,11 +14,10 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::clients::Clients;
 use crate::crowd::{CLOSED_EXPIRES_IN, People};
-use crate::fleet::{Fleet, Mode};
+use crate::fleet::{Fleet, Mode, Stores};
 use crate::hot::{Cluster, Hot, Single};
 use crate::proxies::DynamoProxy;
 use crate::report::{Group, Tally};
-use crate::worker::Stores;
 use tests::book::Book;
 use tests::dice::Dice;
 
