@@ -32,9 +32,9 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine over the stores of a lab, with a new table. `ack` is its acknowledgement mode.
-    pub async fn new(lab: &Lab, ack: &str) -> Result<Arc<Self>, BoxError> {
-        let (client, table) = (wiring::dynamodb_at(&lab.dynamodb_url()), format!("acknowledged-by-{ack}"));
+    /// An engine over the stores of a lab, with the table of a workload. `ack` is its acknowledgement mode.
+    pub async fn new(lab: &Lab, workload: &str, ack: &str) -> Result<Arc<Self>, BoxError> {
+        let (client, table) = (wiring::dynamodb_at(&lab.dynamodb_url()), format!("workload-{workload}"));
         create_table(&client, &table).await?;
         let config = Config::for_both_stores(|name| match name {
             "TABLE_NAME" => Some(table.clone()),

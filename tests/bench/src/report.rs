@@ -18,8 +18,8 @@ const WORKLOADS: [(&str, &str); 7] = [
     ("L", "300 slips for 450 users, each claim in the ledger"),
     ("E", "HTTP requests through the gateway and the handlers"),
 ];
-/// This engine beside lua-queue with the same client: what a Lambda function does that serves one request at a time, and what a
-/// process does that serves many requests at once.
+/// How this engine is called, beside lua-queue with the same client. A Lambda function that serves one request at a time calls for
+/// one user; a process that serves many collects calls.
 const MODES: [(&str, &str); 2] =
     [("One user a call", "ours, one user a call, "), ("Collected calls", "ours, collected, ")];
 /// The name of the server that `SERVER=valkey` means.

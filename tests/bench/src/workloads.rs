@@ -43,7 +43,7 @@ async fn pipelined(
     in_flight: usize,
     published: &[&dyn Design],
 ) -> Result<(), BoxError> {
-    let (engine, redis, rush) = (Engine::new(lab, "redis").await?, lab.redis_config(), Arc::new(rush));
+    let (engine, redis, rush) = (Engine::new(lab, workload, "redis").await?, lab.redis_config(), Arc::new(rush));
     let lua_queue = Arc::new(LuaQueuePipelined::new(&redis)?);
     let one_user = OneUser::new(&engine, &redis, 1, in_flight).await?;
     let collected = Collected::new(&engine);
@@ -59,12 +59,11 @@ async fn pipelined(
     Ok(())
 }
 
-/// What TLS costs Redis, one user a call. A sends all calls over one connection, so that a read or a write of the server has many of
-/// them. An execution of Lambda has a connection of its own with one call in flight on it: each call is a read and a write by
-/// itself, and a record of TLS.
+/// What TLS costs Redis, one user a call. Over one connection a read or a write of the server has many calls. An execution of Lambda
+/// has a connection of its own with one call in flight. There each call is a read and a write by itself, and a record of TLS.
 pub async fn tls(lab: &mut Lab) -> Result<(), BoxError> {
     let Some(secure) = lab.tls_config() else { return Ok(()) };
-    let (engine, rush) = (Engine::new(lab, "redis").await?, Arc::new(Rush::all_win(SLIPS)));
+    let (engine, rush) = (Engine::new(lab, "TLS", "redis").await?, Arc::new(Rush::all_win(SLIPS)));
     let mut schemes = Vec::new();
     for (connections, in_flight) in [(1, 1_000), (200, 1)] {
         for (what, redis) in [("plain", lab.redis_config()), ("TLS", secure.clone())] {
@@ -83,7 +82,7 @@ pub async fn tls(lab: &mut Lab) -> Result<(), BoxError> {
 /// (L) 450 users and 300 slips. Then B in the same way.
 pub async fn l(lab: &mut Lab) -> Result<(), BoxError> {
     let (rush, crowd) = (Arc::new(Rush::crowd(300, 450)), Arc::new(Rush::crowd(100, CROWD)));
-    let ours = Collected::new(&Engine::new(lab, "ledger").await?);
+    let ours = Collected::new(&Engine::new(lab, "L", "ledger").await?);
     for _ in 0..lab.rounds {
         lab.concurrent("L", "ours, acknowledged by the ledger", &ours, &rush, WITH_LEDGER).await?;
         lab.concurrent("B", "ours, acknowledged by the ledger", &ours, &crowd, CROWD as usize).await?;
@@ -94,7 +93,7 @@ pub async fn l(lab: &mut Lab) -> Result<(), BoxError> {
 /// (E) Whole HTTP requests.
 pub async fn e(lab: &mut Lab) -> Result<(), BoxError> {
     let (losers, winners) = (Arc::new(Rush::crowd(1, 20_000)), Arc::new(Rush::all_win(5_000)));
-    let engine = Engine::new(lab, "ledger").await?;
+    let engine = Engine::new(lab, "E", "ledger").await?;
     let open = |answers, sold_out| Http::new(answers, Arc::clone(&engine), sold_out);
     let ours = || Answers::Grab(Box::new(engine.grab_slip()));
     let constant = open(Answers::Constant, false).await?;
