@@ -44,11 +44,11 @@ enum Drill {
 
 /// How large a drill is.
 #[derive(Clone, Copy)]
-pub struct Size {
+struct Size {
     /// The seed of its choices.
-    pub seed: u64,
+    seed: u64,
     /// Whether it is the short cut.
-    pub short: bool,
+    short: bool,
 }
 
 #[tokio::main]
@@ -77,7 +77,7 @@ const UNFINISHED: i32 = 2;
 const AUDITS_MAX: usize = 3;
 
 /// Processes of `local` behind fixed addresses. Settle runs only when it is called.
-pub struct Fleet {
+struct Fleet {
     ports: Vec<u16>,
     stores: [String; 2],
     programs: Vec<Program>,
@@ -85,7 +85,7 @@ pub struct Fleet {
 
 impl Fleet {
     /// Starts `size` processes over `table`.
-    pub fn start(size: usize, redis: &TestServer, dynamodb: &DynamoDb, table: &str) -> Self {
+    fn start(size: usize, redis: &TestServer, dynamodb: &DynamoDb, table: &str) -> Self {
         let ports = (0..size).map(|_| free_port()).collect();
         let mut fleet = Self { ports, stores: [redis.url(), dynamodb.url()], programs: Vec::new() };
         fleet.restart(table);
@@ -93,17 +93,17 @@ impl Fleet {
     }
 
     /// The addresses of the processes, which stay the same.
-    pub fn urls(&self) -> Vec<String> {
+    fn urls(&self) -> Vec<String> {
         self.ports.iter().map(|port| format!("http://127.0.0.1:{port}")).collect()
     }
 
     /// Ends all processes at once, in the middle of whatever they do.
-    pub fn kill(&mut self) {
+    fn kill(&mut self) {
         self.programs.clear();
     }
 
     /// Starts new processes.
-    pub fn restart(&mut self, table: &str) {
+    fn restart(&mut self, table: &str) {
         self.kill();
         let [redis, dynamodb] = &self.stores;
         for port in &self.ports {
@@ -117,14 +117,14 @@ impl Fleet {
 }
 
 /// A run of settle by the process at `url`.
-pub async fn settle(url: &str) -> Value {
+async fn settle(url: &str) -> Value {
     let run = reqwest::Client::new().post(format!("{url}/_local/settle")).send().await.unwrap();
     run.error_for_status().expect("a run of settle").json().await.unwrap()
 }
 
 /// Runs settle as a schedule does, until nothing is left: on a busy machine a store may not answer in time. Returns the last
 /// report.
-pub async fn settle_all(url: &str) -> Value {
+async fn settle_all(url: &str) -> Value {
     poll("settle to leave nothing behind", async || {
         let report = settle(url).await;
         (report["outbox_left"] == 0 && report["due_left"] == 0).then_some(report)
@@ -133,7 +133,7 @@ pub async fn settle_all(url: &str) -> Value {
 }
 
 /// Runs `hongbao-admin audit`, again if it could not finish. Returns what is wrong.
-pub fn admin_audit(dynamodb_url: &str, table: &str) -> Vec<String> {
+fn admin_audit(dynamodb_url: &str, table: &str) -> Vec<String> {
     let audit = || {
         let mut audit = beside("hongbao-admin");
         audit.args(["--dynamodb-url", dynamodb_url, "--table", table, "audit"]).output().unwrap()
@@ -148,7 +148,7 @@ pub fn admin_audit(dynamodb_url: &str, table: &str) -> Vec<String> {
 }
 
 /// The content of a ledger that is in order; else what is wrong with it.
-pub async fn books(dynamodb_url: &str, table: &'static str) -> Result<Books, Vec<String>> {
+async fn books(dynamodb_url: &str, table: &'static str) -> Result<Books, Vec<String>> {
     let wrong = admin_audit(dynamodb_url, table);
     if wrong.is_empty() { Ok(audit_table(&shared::wiring::dynamodb_at(dynamodb_url), table).await) } else { Err(wrong) }
 }

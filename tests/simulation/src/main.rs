@@ -15,9 +15,6 @@ struct Options {
     /// How many seeds to run.
     #[arg(long, default_value_t = 10_000)]
     seeds: u64,
-    /// The first seed.
-    #[arg(long, default_value_t = 0)]
-    from: u64,
     /// Repeats one seed, and prints all events.
     #[arg(long)]
     seed: Option<u64>,
@@ -27,14 +24,11 @@ struct Options {
     /// Searches for seeds that find each mutant.
     #[arg(long)]
     mutants: bool,
-    /// Threads to run on; by default one per processor.
-    #[arg(long)]
-    threads: Option<usize>,
 }
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let threads = options.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
     match options {
         Options { mutants: true, .. } => find_mutants(options.seeds, threads),
         Options { seed: Some(seed), .. } => replay(seed, options.mutant),
@@ -56,7 +50,7 @@ fn replay(seed: u64, mutant: Option<Mutant>) -> ExitCode {
 
 fn simulate(options: &Options, threads: usize) -> ExitCode {
     let started = Instant::now();
-    let totals = run_all(options.from..options.from + options.seeds, options.mutant, threads, |totals| {
+    let totals = run_all(0..options.seeds, options.mutant, threads, |totals| {
         if totals.runs % PROGRESS_EVERY == 0 {
             println!("{} seeds, {} violated, {}", totals.runs, totals.failed.len(), rate(totals, started));
         }
