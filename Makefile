@@ -194,7 +194,7 @@ drill: ## Restore the table, lose Redis, fill the disk; then check the ledger
 # that of make bench SERVER=valkey is in target/bench-valkey.
 bench: ## Compare this engine with every published design
 	@scripts/install-tools.sh
-	@$(call announce,measured/bench,the benchmark: about 10 minutes)
+	@$(call announce,measured/bench,the benchmark: about 20 minutes)
 	cargo build --profile measured -p bench
 	target/measured/bench $(if $(QUICK),--quick) $(ARGS)
 
