@@ -90,7 +90,7 @@ test test-web test-clients fuzz: export REDIS_RESPONSE_TIMEOUT_MS = 10000
 test: export RUST_TEST_THREADS = $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
 test: LEDGER_CUT = send:: settle:: audit::no audit::only memory_table:: amazon:: rush::ten_thousand rush::redis_is_wiped
 ifeq ($(LEDGER),amazon)
-test: TESTS = cargo test --workspace --test it $(if $(CUT),-- $(LEDGER_CUT),--test local --test process --test rehearsal --bin bench)
+test: TESTS = cargo test --workspace --test it $(if $(CUT),-- $(LEDGER_CUT),--test local --test process)
 else
 test: TESTS = $(if $(CUT),cargo test --workspace --lib redis:: && cargo test --workspace --test it scripts::,cargo test --workspace)
 endif
@@ -134,7 +134,7 @@ check-template: ## Run cfn-lint and checkov on the transformed templates
 	.tools/aws/bin/cfn-lint --ignore-checks W1030 -- stacks/*.yaml
 	.tools/checkov/bin/checkov --config-file tests/aws/checkov.yaml --directory target/aws
 
-# make fuzz ONLY=parsers MINUTES=10, each parser for so long; make fuzz ONLY=api CASES=50 SEED=7, so many requests per operation
+# make fuzz ONLY=parsers MINUTES=30; make fuzz ONLY=api CASES=50 SEED=7, so many requests per operation
 fuzz: ## Fuzz the API and every parser
 	$(if $(filter parsers,$(ONLY)),,scripts/fuzz-api.sh)
 	$(if $(filter api,$(ONLY)),,scripts/fuzz.sh)
@@ -165,14 +165,13 @@ else
 endif
 
 # Processes, Redis and requests fail for MINUTES; then every answer is checked against the ledger.
-# The report is in target/chaos. Add up several: target/harness/chaos sum target/chaos/run-*.json
+# The report is in target/chaos.
 MINUTES ?= 20
 chaos: PROFILE ?= harness
 # With -p, Cargo builds dependencies with that package's features only, so a finished workspace build would not be reused.
 chaos: CHAOS = $(if $(filter dev,$(PROFILE)),--workspace,-p chaos) --bin chaos --features chaos/crash-points
 chaos: ## Kill processes and stores under load, then check the ledger
 	@scripts/install-tools.sh
-	cargo test --profile $(PROFILE) $(CHAOS)
 	cargo build --profile $(PROFILE) $(CHAOS)
 	@$(INSTALL_LEDGER)
 	$(BESIDE_LEDGER) target/$(PROFILE:dev=debug)/chaos run --minutes $(MINUTES) $(ARGS)
@@ -190,16 +189,15 @@ drill: ## Restore the table, lose Redis, fill the disk; then check the ledger
 ##@ Measure
 
 # make bench QUICK=1, or only some of it: make bench ARGS="--only A,B --scheme ours". The report is in target/bench;
-# that of make bench SERVER=valkey is in target/bench-valkey. ARGS="--only million --users 20000 --slips 2000" takes seconds.
+# that of make bench SERVER=valkey is in target/bench-valkey.
 bench: ## Compare this engine with every published design
-	@scripts/install-tools.sh && scripts/install-tools.sh rie
+	@scripts/install-tools.sh
 	@$(call announce,measured/bench,the benchmark: about 20 minutes)
 	cargo build --profile measured -p bench
 	target/measured/bench $(if $(QUICK),--quick) $(ARGS)
 
-# make pressure ARGS="backlog --holds 1000000", ARGS="overload --times 3", ARGS="metastable --times 10 --seconds 60",
-# ARGS="steady --minutes 20", ARGS=views or ARGS="webhooks --per-second 1000"
-pressure: ## Measure overload and what it leaves behind, a large outbox, load for long, views and webhooks
+# make pressure ARGS="backlog --holds 1000000", ARGS="overload --times 10 --seconds 60" or ARGS=views
+pressure: ## Measure overload and what it leaves behind, a large outbox, and views
 	@scripts/install-tools.sh
 	cargo build --profile measured -p local -p tests --no-default-features --bin local --bin pressure
 	target/measured/pressure $(ARGS)
@@ -211,10 +209,10 @@ growth: ## Count what each action costs by slips, packets and readers
 
 # Builds the functions for arm64 and checks the glibc that they need. make size ONLY=grab does only that, for one function.
 size: ## Measure each deployed function's size, start time and memory
-	@scripts/install-tools.sh lambda
+	@scripts/install-tools.sh lambda && scripts/install-tools.sh rie
 	PATH="$(CURDIR)/.tools/lambda/bin:$$PATH" scripts/arm64.sh $(ONLY)
 ifndef ONLY
-	@$(MAKE) --no-print-directory bench ARGS="--only functions --deployed target/lambda --out target/size"
+	@$(MAKE) --no-print-directory bench ARGS="--deployed target/lambda --out target/size"
 endif
 
 # make generate ONLY=client      the JavaScript client's types from openapi.yaml

@@ -11,9 +11,8 @@ use redis::cmd;
 use shared::redis::test_server::{TestServer, poll};
 use tests::book::GrabAnswer;
 
-use crate::Size;
-use crate::fleet::{Fleet, books, settle_all};
 use crate::users::{Asked, Users, Wish, wishes};
+use crate::{Fleet, Size, books, settle_all};
 
 const PROCESSES: usize = 3;
 const SENDERS: usize = 16;

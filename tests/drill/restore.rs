@@ -13,9 +13,8 @@ use shared::redis::test_server::{TestServer, poll};
 use tests::Books;
 use tests::book::Book;
 
-use crate::Size;
-use crate::fleet::{Fleet, books, settle, settle_all};
 use crate::users::{Users, wishes};
+use crate::{Fleet, Size, books, settle, settle_all};
 
 const PROCESSES: usize = 2;
 const TABLE: &str = "hongbao";

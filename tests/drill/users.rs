@@ -4,12 +4,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use client::{Caller, Client, Error, GrabResult as Answered, Retries, SendRequest, Split};
+use client::{Caller, Client, Error, Retries, SendRequest, Split};
 use futures::stream::{self, StreamExt};
-use jiff::Timestamp;
 use rand::seq::SliceRandom;
 use rand::{SeedableRng, rngs::StdRng};
-use tests::book::{Book, GrabAnswer, GrabResult, Promise, now_ms};
+use tests::book::{Book, GrabAnswer, GrabResult, now_ms};
 
 /// A client's time-out of one try.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -131,7 +130,7 @@ impl Users {
             let answer = self.any().by(Caller::Local(user.to_owned())).grab(packet, None).await;
             let ended = Instant::now();
             let answer = match waits(&answer) {
-                None => answer_of(answer),
+                None => answer.into(),
                 Some(wait) if came.elapsed() < PATIENCE && !self.given_up.load(Ordering::SeqCst) => {
                     had_unknown = true;
                     tokio::time::sleep(pause.unwrap_or(wait)).await;
@@ -190,24 +189,6 @@ fn waits<T>(answer: &Result<T, Error>) -> Option<Duration> {
         Err(Error::Problem(problem)) if problem.code.is_passing() => problem.retry_after,
         Err(Error::Unreachable(_)) => Some(PAUSE),
         _ => None,
-    }
-}
-
-fn answer_of(answer: Result<Answered, Error>) -> GrabAnswer {
-    match answer {
-        Ok(Answered::Grabbed { slip, amount, grabbed_at, .. }) => {
-            let at = grabbed_at.parse::<Timestamp>().map(|at| u64::try_from(at.as_millisecond()).unwrap());
-            at.map_or_else(
-                |_| GrabAnswer::Wrong(grabbed_at),
-                |at| GrabAnswer::Grabbed(Promise { slip: slip.into(), amount, at }),
-            )
-        }
-        Ok(Answered::SoldOut { .. }) => GrabAnswer::SoldOut,
-        Ok(Answered::Expired { .. }) => GrabAnswer::Expired,
-        Ok(Answered::Closed { .. } | Answered::NotStarted { .. } | Answered::Other) => {
-            GrabAnswer::Wrong("an unexpected outcome".to_owned())
-        }
-        Err(error) => GrabAnswer::Wrong(shared::error_chain(&error)),
     }
 }
 

@@ -41,6 +41,32 @@ pub enum GrabAnswer {
     Wrong(String),
 }
 
+impl From<Result<client::GrabResult, client::Error>> for GrabAnswer {
+    fn from(answer: Result<client::GrabResult, client::Error>) -> Self {
+        use client::{Error, GrabResult as Answered, ProblemCode};
+        match answer {
+            Ok(Answered::Grabbed { slip, amount, grabbed_at, .. }) => match grabbed_at.parse::<Timestamp>() {
+                Ok(at) => {
+                    let at = u64::try_from(at.as_millisecond()).unwrap_or_default();
+                    Self::Grabbed(Promise { slip: slip.into(), amount, at })
+                }
+                Err(_) => Self::Wrong(grabbed_at),
+            },
+            Ok(Answered::SoldOut { .. }) => Self::SoldOut,
+            Ok(Answered::Expired { .. }) => Self::Expired,
+            Ok(Answered::Closed { .. }) => Self::Closed,
+            Ok(Answered::NotStarted { .. }) => Self::NotStarted,
+            Ok(Answered::Other) => Self::Wrong("an unknown outcome".to_owned()),
+            Err(Error::Problem(problem))
+                if matches!(problem.code, ProblemCode::NotARecipient | ProblemCode::WrongPassphrase) =>
+            {
+                Self::Refused
+            }
+            Err(error) => Self::Wrong(shared::error_chain(&error)),
+        }
+    }
+}
+
 /// The result of a grab with all its retries.
 #[derive(Debug)]
 pub struct GrabResult {
@@ -55,8 +81,8 @@ pub struct GrabResult {
 /// Losses of a shard's Redis: data that it acknowledged before the end of a loss may be gone.
 #[derive(Clone, Debug, Default)]
 struct Losses {
-    /// Since when one is under way, in milliseconds since 1970.
-    under_way: Option<u64>,
+    /// Since when Redis loses data, in milliseconds since 1970; `None`: it does not.
+    since: Option<u64>,
     last_end: Option<Instant>,
     /// Those that ended, from their beginnings to their ends.
     ended: Vec<RangeInclusive<u64>>,
@@ -66,7 +92,7 @@ impl Losses {
     /// Whether Redis lost data between two times.
     fn are_within(&self, from: u64, to: u64) -> bool {
         let is_within = |loss: &RangeInclusive<u64>| *loss.start() <= to && from <= *loss.end();
-        self.ended.iter().any(is_within) || self.under_way.is_some_and(|begun| begun <= to)
+        self.ended.iter().any(is_within) || self.since.is_some_and(|begun| begun <= to)
     }
 }
 
@@ -158,13 +184,13 @@ impl Book {
 
     /// Redis is about to lose data.
     pub fn loss_begins(&self) {
-        lock(&self.losses).under_way = Some(now_ms());
+        lock(&self.losses).since = Some(now_ms());
     }
 
     /// Redis has lost data and serves again.
     pub fn loss_ends(&self) {
         let mut losses = lock(&self.losses);
-        let ended = losses.under_way.take().map(|begun| begun..=now_ms());
+        let ended = losses.since.take().map(|begun| begun..=now_ms());
         losses.ended.extend(ended);
         losses.last_end = Some(Instant::now());
     }
@@ -174,7 +200,7 @@ impl Book {
     /// late.
     fn is_lost(&self, sent: Instant) -> bool {
         let losses = lock(&self.losses);
-        self.redis_acks && (losses.under_way.is_some() || losses.last_end.is_some_and(|end| end >= sent))
+        self.redis_acks && (losses.since.is_some() || losses.last_end.is_some_and(|end| end >= sent))
     }
 
     /// A packet was sent that starts at this time, in milliseconds since 1970; 0: at once.

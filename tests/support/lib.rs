@@ -4,7 +4,6 @@
 
 pub mod book;
 pub mod books;
-pub mod chart;
 pub mod dice;
 pub mod emulator;
 pub mod hot;

@@ -1,45 +1,39 @@
-//! The lab: a Redis, a `DynamoDB`, the time for each cell, and the report.
+//! The lab: a Redis, a `DynamoDB`, the time for each cell, and the cells so far.
 
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
 use local::dynamodb::DynamoDb;
-use shared::redis::test_server::TestServer;
+use redis::cmd;
+use shared::redis::test_server::{TestServer, TestTls, free_port};
+use shared::redis::{Authorities, RedisConfig};
 
-use crate::cell::Collector;
-use crate::concurrent::Grabs;
+use crate::cell::Cell;
+use crate::clients::{self, Grabs};
 use crate::designs::Design;
-use crate::heat::{Heat, server_of};
-use crate::report::Report;
-use crate::rush::Rush;
-use crate::{BoxError, concurrent, threads};
+use crate::rush::{Heat, Rush};
+use crate::{BoxError, RESPONSE_TIMEOUT};
 
-/// The time and the amount of data of each cell.
-#[derive(Clone, Copy, Debug)]
-pub struct TimeBox {
-    /// Rounds of each cell.
-    pub rounds: usize,
-    /// The time of a round, at least.
-    pub time: Duration,
-    /// The time after which a rush is broken off.
-    pub rush_most: Duration,
-    /// All amounts are divided by this.
-    pub divisor: u32,
-    /// Pairs of rushes per ratio of two costs.
-    pub pairs: usize,
-}
+/// Some of the machine's processors, as `taskset` takes them.
+///
+/// In production Redis has a machine of its own. Here it shares one with its clients. Without one processor for Redis and the
+/// others for the clients, the scheduler's choice of processors would decide more than the designs do.
+pub struct Processors(String);
 
-impl TimeBox {
-    /// For the report.
-    pub const FULL: Self = Self::of(3, Duration::from_secs(3), 41);
-    /// One short round of each cell.
-    pub const QUICK: Self = Self::of(1, Duration::from_millis(500), 5);
-    /// One rush of each cell, small enough to come to its end. It shows that everything works.
-    pub const REHEARSAL: Self =
-        Self { rounds: 1, time: Duration::ZERO, rush_most: Duration::from_mins(2), divisor: 50, pairs: 1 };
+impl Processors {
+    /// Takes the last of `cores` processors from this process. Returns it, for Redis, and all of them. `None` if it can't: there is
+    /// only one, or no `taskset`.
+    pub fn split(cores: usize) -> Option<(Self, Self)> {
+        let last = cores.checked_sub(1).filter(|last| *last > 0)?;
+        let is_split = Self(format!("0-{}", last - 1)).take(std::process::id());
+        is_split.then(|| (Self(last.to_string()), Self(format!("0-{last}"))))
+    }
 
-    const fn of(rounds: usize, time: Duration, pairs: usize) -> Self {
-        Self { rounds, time, rush_most: time, divisor: 1, pairs }
+    /// Moves a process to them. Returns whether that succeeded.
+    pub fn take(&self, process: u32) -> bool {
+        let moved = Command::new("taskset").args(["-a", "-c", "-p", &self.0, &process.to_string()]).output();
+        moved.is_ok_and(|moved| moved.status.success())
     }
 }
 
@@ -48,27 +42,61 @@ pub struct Lab {
     server: TestServer,
     dynamodb: DynamoDb,
     redis: redis::Client,
-    /// The time and the amount of data of each cell.
-    pub time: TimeBox,
+    tls: Option<(TestTls, u16)>,
+    /// Rounds of each cell.
+    pub rounds: usize,
+    /// The time of a round, and the time after which a rush is broken off.
+    time: Duration,
     schemes: Vec<String>,
-    cells: Vec<Collector>,
-    /// The report so far.
-    pub report: Report,
+    cells: Vec<Cell>,
 }
 
 impl Lab {
-    /// Starts servers. Only schemes whose names contain one of `schemes` will be measured and added to the report.
-    pub async fn open(time: TimeBox, schemes: Vec<String>, mut report: Report) -> Result<Self, BoxError> {
-        let server = TestServer::start(&[]).await;
+    /// Starts servers, Redis on the given processors. Only schemes whose names contain one of `schemes` will be measured.
+    pub async fn open(
+        rounds: usize,
+        time: Duration,
+        schemes: Vec<String>,
+        processors: Option<&Processors>,
+    ) -> Result<Self, BoxError> {
+        let tls = TestTls::for_server("TLS").map(|tls| (tls, free_port()));
+        let args = tls.as_ref().map(|(tls, port)| tls.args(*port)).unwrap_or_default();
+        let server = TestServer::start(&args.iter().map(String::as_str).collect::<Vec<_>>()).await;
         let dynamodb = DynamoDb::start(None).await?;
         let redis = redis::Client::open(server.url())?;
-        report.served_by(server_of(&redis)?);
-        Ok(Self { server, dynamodb, redis, time, schemes, cells: Vec::new(), report })
+        let lab = Self { server, dynamodb, redis, tls, rounds, time, schemes, cells: Vec::new() };
+        if let Some(processors) = processors {
+            processors.take(lab.info("process_id").await?.parse()?);
+        }
+        Ok(lab)
     }
 
-    /// The address of its Redis.
-    pub fn redis_url(&self) -> String {
-        self.server.url()
+    /// A field of Redis' `INFO server`. Empty if it has none of this name.
+    async fn info(&self, name: &str) -> Result<String, BoxError> {
+        let info: String = self.server.command(cmd("INFO").arg("server")).await;
+        let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        Ok(value.unwrap_or_default().trim().to_owned())
+    }
+
+    /// The server's name and version, such as "Valkey 9.1.2". Valkey also has a `redis_version`, that of the Redis it is compatible
+    /// with.
+    pub async fn server(&self) -> Result<String, BoxError> {
+        match &*self.info("valkey_version").await? {
+            "" => Ok(format!("Redis {}", self.info("redis_version").await?)),
+            version => Ok(format!("Valkey {version}")),
+        }
+    }
+
+    /// How to reach its Redis.
+    pub fn redis_config(&self) -> RedisConfig {
+        patient(RedisConfig::new(self.server.url()))
+    }
+
+    /// How to reach the same Redis over TLS. `None` if it was built without.
+    pub fn tls_config(&self) -> Option<RedisConfig> {
+        let (tls, port) = self.tls.as_ref()?;
+        let config = RedisConfig::new(format!("rediss://127.0.0.1:{port}"));
+        Some(patient(RedisConfig { ca: Authorities::File(tls.ca_file()), ..config }))
     }
 
     /// The address of its `DynamoDB`.
@@ -76,27 +104,16 @@ impl Lab {
         self.dynamodb.url()
     }
 
-    /// A client for its Redis.
-    pub const fn redis(&self) -> &redis::Client {
-        &self.redis
-    }
-
-    /// This many users, slips or packets, divided for a rehearsal.
-    pub const fn scaled(&self, count: u32) -> u32 {
-        count / self.time.divisor
-    }
-
-    /// Stops the servers, and adds the cells to the report.
-    pub async fn close(mut self) -> Report {
+    /// Stops the servers.
+    pub async fn close(self) -> Vec<Cell> {
         self.dynamodb.stop().await;
-        self.report.add_cells(self.cells.iter().map(Collector::cell));
-        self.report
+        self.cells
     }
 
     /// A round of a design with its published client.
     pub async fn threads(&mut self, workload: &'static str, design: &dyn Design, rush: &Rush) -> Result<(), BoxError> {
-        let redis = self.redis.clone();
-        let heat = async |time| Ok(tokio::task::block_in_place(|| threads::heat(design, &redis, rush, time))?);
+        let (redis, time) = (self.redis.clone(), self.time);
+        let heat = async || Ok(tokio::task::block_in_place(|| clients::threads(design, &redis, rush, time))?);
         self.round(workload, design.name(), rush, heat).await
     }
 
@@ -107,38 +124,40 @@ impl Lab {
         name: &str,
         design: &Arc<G>,
         rush: &Arc<Rush>,
-        under_way: usize,
+        in_flight: usize,
     ) -> Result<(), BoxError> {
-        let redis = self.redis.clone();
-        let heat = async |time| concurrent::heat(design, &redis, rush, under_way, time).await;
+        let (redis, time) = (self.redis.clone(), self.time);
+        let heat = async || clients::concurrent(design, &redis, rush, in_flight, time).await;
         self.round(workload, name, rush, heat).await
     }
 
-    /// A round of a cell. `heat` makes its heats, each within the given time. The cells of a workload take turns, round by
-    /// round, so that each meets the machine's good and bad moments.
-    pub async fn round(
+    /// A round of a cell: rushes until its time is over. The cells of a workload take turns, round by round, so that each meets the
+    /// machine's good and bad moments.
+    async fn round(
         &mut self,
         workload: &'static str,
-        name: &str,
+        scheme: &str,
         rush: &Rush,
-        heat: impl AsyncFn(Duration) -> Result<Heat, BoxError>,
+        heat: impl AsyncFn() -> Result<Heat, BoxError>,
     ) -> Result<(), BoxError> {
-        if !self.schemes.iter().any(|wanted| name.contains(wanted)) {
+        if !self.schemes.iter().any(|wanted| scheme.contains(wanted)) {
             return Ok(());
         }
-        let known = self.cells.iter().position(|cell| cell.is_of(workload, name));
+        let known = self.cells.iter().position(|cell| cell.workload == workload && cell.scheme == scheme);
         let place = known.unwrap_or_else(|| {
-            self.cells.push(Collector::new(workload, name));
+            self.cells.push(Cell::new(workload, scheme));
             self.cells.len() - 1
         });
         let cell = &mut self.cells[place];
         cell.begin_round();
-        loop {
-            cell.add(rush, &heat(self.time.rush_most).await?);
-            if cell.round_took() >= self.time.time {
-                eprintln!("{workload} {name}: {:.0}/s", cell.cell().per_s.median);
-                return Ok(());
-            }
+        while cell.round_took() < self.time {
+            cell.add(rush, &heat().await?);
         }
+        eprintln!("{workload} {scheme}: {:.0}/s", cell.per_s().median);
+        Ok(())
     }
+}
+
+fn patient(config: RedisConfig) -> RedisConfig {
+    RedisConfig { connect_timeout: RESPONSE_TIMEOUT, response_timeout: RESPONSE_TIMEOUT, ..config }
 }

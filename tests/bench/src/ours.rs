@@ -1,25 +1,26 @@
 //! This engine: its use case of a grab, over a real Redis and a real `DynamoDB` API.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use shared::config::Config;
-use shared::domain::{Amount, IdempotencyKey, MAX_BALANCE, PacketId, PartId, RequestKey, Split, Timestamp, UserId};
+use shared::domain::{
+    Amount, Claim, IdempotencyKey, Labels, MAX_BALANCE, PacketId, PartId, RequestKey, Split, Timestamp, UserId,
+};
 use shared::dynamodb::{SdkTable, create_table};
-use shared::ports::{Clock, Entropy, GrabAnswer, Grabber, HotStore, System};
+use shared::ports::{Clock, GrabAnswer, Grabber, HotStore, System};
 use shared::redis::{Connection, RedisConfig, RedisStore};
-use shared::service::{GrabOutcome, GrabSlip, NewPacket, SendOutcome, SendPacket, Settle, Stores};
+use shared::service::{GrabOutcome, GrabSlip, NewPacket, SendOutcome, SendPacket, Stores};
 use shared::wiring::{self, Wiring};
 
 use crate::BoxError;
-use crate::concurrent::Grabs;
+use crate::clients::Grabs;
+use crate::lab::Lab;
 use crate::rush::{Got, Rush};
-use crate::spread::Seeded;
 
-pub const SENDER: &str = "sender";
-const PACKET_EXPIRES_IN: Duration = Duration::from_hours(1);
+const SENDER: &str = "sender";
 const SENDS_AT_ONCE: usize = 16;
 
 /// The engine over its two stores, and the packets of the rush.
@@ -28,67 +29,31 @@ pub struct Engine {
     send: SendPacket<SdkTable, RedisStore>,
     packets: RwLock<Vec<PacketId>>,
     next_key: AtomicU64,
-    connection: Connection,
 }
 
 impl Engine {
-    /// An engine over a Redis and a new table. `ack` is its acknowledgement mode.
-    pub async fn new(redis_url: &str, dynamodb_url: &str, table: &str, ack: &str) -> Result<Self, BoxError> {
-        Self::over(&RedisConfig::new(redis_url), dynamodb_url, table, ack, Arc::new(System)).await
-    }
-
-    /// An engine over a Redis cluster and a new table, acknowledged by Redis. The seed determines the packets' ids.
-    pub async fn on_cluster(urls: String, dynamodb_url: &str, table: &str, seed: u64) -> Result<Self, BoxError> {
-        let redis = RedisConfig { cluster: true, ..RedisConfig::new(urls) };
-        Self::over(&redis, dynamodb_url, table, "redis", Arc::new(Seeded::new(seed))).await
-    }
-
-    async fn over(
-        redis: &RedisConfig,
-        dynamodb_url: &str,
-        table: &str,
-        ack: &str,
-        entropy: Arc<dyn Entropy>,
-    ) -> Result<Self, BoxError> {
-        let client = wiring::dynamodb_at(dynamodb_url);
-        create_table(&client, table).await?;
+    /// An engine over the stores of a lab, with the table of a workload. `ack` is its acknowledgement mode.
+    pub async fn new(lab: &Lab, workload: &str, ack: &str) -> Result<Arc<Self>, BoxError> {
+        let (client, table) = (wiring::dynamodb_at(&lab.dynamodb_url()), format!("workload-{workload}"));
+        create_table(&client, &table).await?;
         let config = Config::for_both_stores(|name| match name {
-            "TABLE_NAME" => Some(table.to_owned()),
-            "REDIS_URL" => Some(redis.url.clone()),
-            "REDIS_CLUSTER" => Some(redis.cluster.to_string()),
+            "TABLE_NAME" => Some(table.clone()),
+            "REDIS_URL" => Some(lab.redis_config().url),
             "GRAB_ACK" => Some(ack.to_owned()),
             "REDIS_CONNECT_TIMEOUT_MS" | "REDIS_RESPONSE_TIMEOUT_MS" => {
                 Some(crate::RESPONSE_TIMEOUT.as_millis().to_string())
             }
             _ => None,
         })?;
-        let policy = config.policy.clone();
-        let wiring = Wiring::over(SdkTable::new(client, table.to_owned()).without_tokens(), config)?;
-        let send = SendPacket::new(Stores { entropy, ..wiring.stores().clone() }, policy);
-        let connection = Connection::new(redis)?;
-        let engine = Self { wiring, send, packets: RwLock::default(), next_key: AtomicU64::new(0), connection };
+        let wiring = Wiring::over(SdkTable::new(client, table).without_tokens(), config)?;
         let deposit: RequestKey = "deposit".parse()?;
-        let ledger = &engine.wiring.stores().ledger;
-        ledger.deposit(&SENDER.parse()?, &deposit, MAX_BALANCE, None, System.now()).await?;
-        Ok(engine)
+        wiring.stores().ledger.deposit(&SENDER.parse()?, &deposit, MAX_BALANCE, None, System.now()).await?;
+        let send = wiring.send_packet();
+        Ok(Arc::new(Self { wiring, send, packets: RwLock::default(), next_key: AtomicU64::new(0) }))
     }
 
-    /// Both stores.
-    #[must_use]
-    pub const fn stores(&self) -> &Stores<SdkTable, RedisStore> {
+    fn stores(&self) -> &Stores<SdkTable, RedisStore> {
         self.wiring.stores()
-    }
-
-    /// Its settle.
-    #[must_use]
-    pub fn settle(&self) -> Settle<SdkTable, RedisStore> {
-        self.wiring.settle()
-    }
-
-    /// A connection to its Redis, of the same kind as its own.
-    #[must_use]
-    pub const fn connection(&self) -> &Connection {
-        &self.connection
     }
 
     /// Its use case of a grab, as the local stack runs it.
@@ -111,54 +76,29 @@ impl Engine {
     }
 
     /// Sends one packet and reads its terms and amounts, as a process does once for the first grab.
-    pub async fn send(&self, slips: u32) -> Result<PacketId, BoxError> {
-        let id = self.send_only(slips).await?;
-        self.read(id).await
-    }
-
-    /// The same for a packet that starts later.
-    pub async fn send_starting(&self, slips: u32, starts_at: Timestamp) -> Result<PacketId, BoxError> {
-        let id = self.send_new(NewPacket { starts_at: Some(starts_at), ..new_packet(slips)? }).await?;
-        self.read(id).await
-    }
-
-    async fn read(&self, id: PacketId) -> Result<PacketId, BoxError> {
+    async fn send(&self, slips: u32) -> Result<PacketId, BoxError> {
+        let packet = NewPacket {
+            sender: SENDER.parse()?,
+            split: Split::Random,
+            total: Amount::new(u64::from(slips) * 100),
+            count: slips,
+            greeting: String::new(),
+            starts_at: None,
+            expires_in: Duration::from_hours(1),
+            passphrase: None,
+            recipients: None,
+            labels: Labels::default(),
+        };
+        let key: IdempotencyKey = format!("key-{}", self.next_key.fetch_add(1, Ordering::Relaxed)).parse()?;
+        let sent = self.send.send(packet, &key).await?;
+        let SendOutcome::Sent(terms) = sent else { return Err(format!("not sent: {sent:?}").into()) };
         let packets = &self.stores().packets;
-        packets.terms(id).await?;
-        for part in id.parts() {
+        packets.terms(terms.id).await?;
+        for part in terms.id.parts() {
             packets.amounts(part).await?;
         }
-        Ok(id)
+        Ok(terms.id)
     }
-
-    /// Sends one packet.
-    pub async fn send_only(&self, slips: u32) -> Result<PacketId, BoxError> {
-        self.send_new(new_packet(slips)?).await
-    }
-
-    async fn send_new(&self, packet: NewPacket) -> Result<PacketId, BoxError> {
-        let key: IdempotencyKey = format!("key-{}", self.next_key.fetch_add(1, Ordering::Relaxed)).parse()?;
-        match self.send.send(packet, &key).await? {
-            SendOutcome::Sent(terms) => Ok(terms.id),
-            other => Err(format!("not sent: {other:?}").into()),
-        }
-    }
-}
-
-/// A packet of so many slips.
-pub fn new_packet(slips: u32) -> Result<NewPacket, BoxError> {
-    Ok(NewPacket {
-        sender: SENDER.parse()?,
-        split: Split::Random,
-        total: Amount::new(u64::from(slips) * 100),
-        count: slips,
-        greeting: String::new(),
-        starts_at: None,
-        expires_in: PACKET_EXPIRES_IN,
-        passphrase: None,
-        recipients: None,
-        labels: shared::domain::Labels::default(),
-    })
 }
 
 /// The use case in a process that serves many requests at once: concurrent grabs are collected.
@@ -170,8 +110,8 @@ pub struct Collected {
 impl Collected {
     /// The use case of an engine.
     #[must_use]
-    pub fn new(engine: Arc<Engine>) -> Self {
-        Self { grab: engine.grab_slip(), engine }
+    pub fn new(engine: &Arc<Engine>) -> Arc<Self> {
+        Arc::new(Self { grab: engine.grab_slip(), engine: Arc::clone(engine) })
     }
 }
 
@@ -190,40 +130,73 @@ impl Grabs for Collected {
     }
 }
 
-/// The script with one user per call, as in a function that serves one request at a time.
-pub struct OneByOne {
+/// The script with one user per call, as in a function that serves one request at a time, over one or several connections.
+pub struct OneUser {
     engine: Arc<Engine>,
+    /// Each connection as often as it may take another call.
+    free: Mutex<Vec<Arc<RedisStore>>>,
 }
 
-impl OneByOne {
-    /// The script of an engine.
-    #[must_use]
-    pub const fn new(engine: Arc<Engine>) -> Self {
-        Self { engine }
+impl OneUser {
+    /// The script of an engine, with so many calls in flight on each connection.
+    pub async fn new(
+        engine: &Arc<Engine>,
+        redis: &RedisConfig,
+        connections: usize,
+        in_flight: usize,
+    ) -> Result<Arc<Self>, BoxError> {
+        let mut free = Vec::new();
+        for _ in 0..connections {
+            let store = Arc::new(RedisStore::new(Connection::new(redis)?));
+            store.connect().await?;
+            free.extend(std::iter::repeat_n(store, in_flight));
+        }
+        Ok(Arc::new(Self { engine: Arc::clone(engine), free: Mutex::new(free) }))
+    }
+
+    async fn ask(hot: &RedisStore, packet: PacketId, user: &str) -> Result<Got, BoxError> {
+        let user: UserId = user.parse()?;
+        for part in PartId::probe_order(packet, &user) {
+            let grabber = Grabber { user: user.clone(), passphrase: None };
+            let found = hot.grab(part, &[grabber]).await?;
+            match found.as_deref() {
+                Some([GrabAnswer::Held { slip, .. }]) => return Ok(Got::Slip((*slip).into())),
+                Some([GrabAnswer::Nothing { .. }]) => {}
+                other => return Err(format!("a grab ended with {other:?}").into()),
+            }
+        }
+        Ok(Got::Nothing)
     }
 }
 
-impl Grabs for OneByOne {
+impl Grabs for OneUser {
     async fn fill(&self, rush: &Rush) -> Result<(), BoxError> {
         self.engine.fill(rush).await
     }
 
     async fn grab(&self, packet: usize, user: &str) -> Result<Got, BoxError> {
-        one_user_a_call(&self.engine.stores().hot, self.engine.packet(packet), user).await
+        let free = || self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let store = free().pop().ok_or("more calls than the connections take")?;
+        let got = Self::ask(&store, self.engine.packet(packet), user).await;
+        free().push(store);
+        got
     }
 }
 
-/// A grab by nothing more than the script, with one user a call: asks part after part.
-pub async fn one_user_a_call(hot: &RedisStore, packet: PacketId, user: &str) -> Result<Got, BoxError> {
-    let user: UserId = user.parse()?;
-    for part in PartId::probe_order(packet, &user) {
-        let grabber = Grabber { user: user.clone(), passphrase: None };
-        let found = hot.grab(part, &[grabber]).await?;
-        match found.as_deref() {
-            Some([GrabAnswer::Held { slip, .. }]) => return Ok(Got::Slip((*slip).into())),
-            Some([GrabAnswer::Nothing { .. }]) => {}
-            other => return Err(format!("a grab ended with {other:?}").into()),
-        }
+/// Only the transaction of a claim, without Redis.
+pub struct BareClaims(pub Arc<Engine>);
+
+impl Grabs for BareClaims {
+    async fn fill(&self, rush: &Rush) -> Result<(), BoxError> {
+        self.0.fill(rush).await
     }
-    Ok(Got::Nothing)
+
+    async fn grab(&self, packet: usize, user: &str) -> Result<Got, BoxError> {
+        let stores = self.0.stores();
+        let terms = stores.packets.terms(self.0.packet(packet)).await?.ok_or("a packet that was sent")?;
+        let slip: u32 = user.rsplit('-').next().unwrap_or_default().parse()?;
+        let claim = Claim { slip, amount: Amount::new(1), at: Timestamp::from_ms(1) };
+        stores.ledger.claim(&terms, &user.parse()?, &claim).await?;
+        Ok(Got::Slip(slip.into()))
+    }
 }

@@ -1,67 +1,45 @@
-//! The report: JSON for programs, Markdown for people, charts for both.
+//! The report, in Markdown.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use serde::Serialize;
+use crate::cell::{Cell, Spread};
+use crate::functions::Measured;
+use crate::{BoxError, chart};
 
-use crate::cell::Cell;
-use crate::functions::Functions;
-use crate::goals::Ratio;
-use crate::million::Million;
-use crate::spread::Nodes;
-use crate::summary::{self, Mode};
-use crate::tls::OverTls;
-use crate::{BoxError, chart, goals};
-
-/// The workloads whose cells are tables of the report, with their titles.
+/// The workloads, in the order of the report, with their titles.
 const WORKLOADS: [(&str, &str); 7] = [
     ("A", "one packet of 100,000 slips, everybody wins"),
     ("B", "10,000 requests at once for 100 slips"),
     ("C", "1,000 packets of 100 slips"),
     ("D", "as A, every user asks twice"),
-    ("L", "300 slips for 450 users, each grab in a database"),
+    ("TLS", "A with one user a call, connections × calls in flight on each"),
+    ("L", "300 slips for 450 users, each claim in the ledger"),
     ("E", "HTTP requests through the gateway and the handlers"),
-    ("cluster", "a Redis cluster of three nodes"),
 ];
-
+/// How this engine is called, beside lua-queue with the same client. A Lambda function that serves one request at a time calls for
+/// one user; a process that serves many collects calls.
+const MODES: [(&str, &str); 2] =
+    [("One user a call", "ours, one user a call, "), ("Collected calls", "ours, collected, ")];
 /// The name of the server that `SERVER=valkey` means.
 const VALKEY: &str = "Valkey";
 
 /// All that was measured.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default)]
 pub struct Report {
-    run: Run,
-    /// The machine of the run.
-    pub machine: Machine,
-    cells: Vec<Cell>,
-    nodes: Vec<Nodes>,
-    functions: Option<Functions>,
-    tls: Option<OverTls>,
-    million: Option<Million>,
-    ratios: Vec<Ratio>,
-}
-
-/// When and of what the figures are.
-#[derive(Debug, Default, Serialize)]
-struct Run {
-    /// What repeats the run.
-    command: String,
     /// The commit of the working directory, with `-dirty` if files differ from it. Empty without Git.
     commit: String,
     /// The day in UTC, as in 2026-01-31.
     date: String,
-}
-
-impl Run {
-    fn now() -> Self {
-        Self {
-            command: String::new(),
-            commit: output("git", &["describe", "--always", "--dirty", "--exclude=*"]),
-            date: output("date", &["-u", "+%F"]),
-        }
-    }
+    /// The name and version of the server, such as "Redis 7.0.15" or "Valkey 9.1.2".
+    pub server: String,
+    /// Whether Redis had a processor of its own in A to D and TLS.
+    pub redis_apart: bool,
+    /// The cells, by workload.
+    pub cells: Vec<Cell>,
+    /// The deployed functions.
+    pub functions: Vec<Measured>,
 }
 
 /// The command that repeats a run with these arguments on a server such as "Valkey 9.1.2".
@@ -81,129 +59,67 @@ fn output(program: &str, arguments: &[&str]) -> String {
     output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
 }
 
-/// The machine of a run.
-#[derive(Debug, Default, Serialize)]
-pub struct Machine {
-    /// The processor's model.
-    processor: String,
-    /// Logical processors.
-    pub cores: usize,
-    /// The name and version of the server, such as "Redis 7.0.15" or "Valkey 9.1.2".
-    server: String,
-    /// Whether Redis had a processor of its own in A to D, start and tls.
-    pub redis_apart: bool,
-}
-
-impl Machine {
-    /// This machine.
-    pub fn here() -> Result<Self, BoxError> {
-        let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let model = cpuinfo.lines().find(|line| line.starts_with("model name")).and_then(|line| line.split_once(':'));
-        Ok(Self {
-            processor: model.map(|(_, model)| model.trim().to_owned()).unwrap_or_default(),
-            cores: std::thread::available_parallelism()?.get(),
-            ..Self::default()
-        })
-    }
-}
-
 impl Report {
     /// An empty report of a run that begins now.
-    pub fn of(machine: Machine) -> Self {
-        Self { run: Run::now(), machine, ..Self::default() }
+    pub fn now() -> Self {
+        Self {
+            commit: output("git", &["describe", "--always", "--dirty", "--exclude=*"]),
+            date: output("date", &["-u", "+%F"]),
+            ..Self::default()
+        }
     }
 
-    /// Names the server that the figures are of, such as "Valkey 9.1.2".
-    pub fn served_by(&mut self, server: String) {
-        let arguments: Vec<String> = std::env::args().skip(1).collect();
-        self.run.command = command(&server, &arguments);
-        self.machine.server = server;
-    }
-
-    /// The folder for the report, unless another one is given: each server has its own.
-    #[must_use]
-    pub fn folder(&self) -> PathBuf {
-        if self.machine.server.starts_with(VALKEY) { "target/bench-valkey".into() } else { "target/bench".into() }
-    }
-
-    /// Adds cells.
-    pub fn add_cells(&mut self, cells: impl IntoIterator<Item = Cell>) {
-        self.cells.extend(cells);
-    }
-
-    /// Adds the calls that each node of a cluster served.
-    pub fn add_nodes(&mut self, nodes: Nodes) {
-        self.nodes.push(nodes);
-    }
-
-    /// Adds the functions.
-    pub fn add_functions(&mut self, functions: Functions) {
-        self.functions = Some(functions);
-    }
-
-    /// Adds what TLS costs.
-    pub fn add_tls(&mut self, tls: OverTls) {
-        self.tls = Some(tls);
-    }
-
-    /// Adds the rush of a million requests.
-    pub fn add_million(&mut self, million: Million) {
-        self.million = Some(million);
-    }
-
-    /// Adds a goal.
-    pub fn reached(&mut self, ratio: Ratio) {
-        self.ratios.push(ratio);
-    }
-
-    /// Compares the cells with the goals.
-    pub fn conclude(&mut self) {
-        self.ratios.splice(0..0, goals::of(&self.cells));
-    }
-
-    /// Writes `report.json`, `report.md` and the charts into a folder.
-    pub fn write(&self, out: &Path) -> Result<(), BoxError> {
+    /// Writes `report.md` and the chart into a folder.
+    pub fn write(&self, out: Option<&Path>) -> Result<(), BoxError> {
+        let by_server = if self.server.starts_with(VALKEY) { "target/bench-valkey" } else { "target/bench" };
+        let out = out.unwrap_or_else(|| Path::new(by_server));
         std::fs::create_dir_all(out)?;
-        std::fs::write(out.join("report.json"), serde_json::to_vec_pretty(self)?)?;
         std::fs::write(out.join("report.md"), self.to_string())?;
-        chart::draw(&self.cells, out)
+        if let Some(chart) = chart::at_a_glance(&self.cells) {
+            std::fs::write(out.join("at-a-glance.svg"), chart)?;
+        }
+        Ok(())
     }
 
     fn header(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { run, machine, .. } = self;
-        let apart = if machine.redis_apart { ", on a processor of its own in A to D, start and tls" } else { "" };
-        writeln!(f, "# Report of a benchmark run\n")?;
-        writeln!(f, "- Run: `{}`, commit `{}`, {}", run.command, run.commit, run.date)?;
-        writeln!(f, "- Machine: {}, {} logical processors; {}{apart}", machine.processor, machine.cores, machine.server)
+        let Self { commit, date, server, .. } = self;
+        let command = command(server, &std::env::args().skip(1).collect::<Vec<_>>());
+        let on = if server.is_empty() { String::new() } else { format!(", on {server}") };
+        let apart = if self.redis_apart { ", on a processor of its own in A to D and TLS" } else { "" };
+        writeln!(f, "# Report of a benchmark run\n\n`{command}`, commit `{commit}`, {date}{on}{apart}")
     }
 
-    fn beside_lua_queue(&self, f: &mut fmt::Formatter<'_>, mode: Mode) -> fmt::Result {
-        let mut pairs = summary::pairs(&self.cells, mode).peekable();
+    fn beside_lua_queue(&self, f: &mut fmt::Formatter<'_>, title: &str, mode: &str) -> fmt::Result {
+        let pairs = self.cells.iter().filter_map(|ours| {
+            let in_flight = ours.scheme.strip_prefix(mode)?;
+            let their_scheme = format!("lua-queue pipelined, {in_flight}");
+            let is_theirs = |cell: &&Cell| cell.workload == ours.workload && cell.scheme == their_scheme;
+            Some((ours, self.cells.iter().find(is_theirs)?, in_flight))
+        });
+        let mut pairs = pairs.peekable();
         if pairs.peek().is_none() {
             return Ok(());
         }
-        writeln!(f, "\n## {}\n", mode.title)?;
+        writeln!(f, "\n## {title}\n")?;
         writeln!(
             f,
-            "| | ours, grabs/s | lua-queue, grabs/s | ratio | ours, Redis CPU µs | lua-queue, Redis CPU µs | ratio | ours, p50 ms | \
-             ours, p99 ms |"
+            "| | ours, grabs/s | lua-queue, grabs/s | ratio (min–max) | ours, Redis CPU µs | lua-queue, Redis CPU µs | ratio | \
+             ours, p50 ms | ours, p99 ms |"
         )?;
         writeln!(f, "|---|---:|---:|---:|---:|---:|---:|---:|---:|")?;
-        for pair in pairs {
-            let (ours, theirs) = (pair.ours, pair.theirs);
+        for (ours, theirs, in_flight) in pairs {
+            let Spread { min, median, max } = ours.speed_beside(theirs);
             writeln!(
                 f,
-                "| {}, {} | {} | {} | {:.2} | {:.1} | {:.1} | {:.2} | {} | {} |",
+                "| {}, {in_flight} | {} | {} | {median:.2} ({min:.2}–{max:.2}) | {:.1} | {:.1} | {:.2} | {} | {} |",
                 ours.workload,
-                pair.under_way,
-                grouped(ours.per_s.median),
-                grouped(theirs.per_s.median),
-                ours.per_s.median / theirs.per_s.median,
-                ours.redis_cpu_us,
-                theirs.redis_cpu_us,
-                ours.redis_cpu_us / theirs.redis_cpu_us,
-                millis(ours.p50_us),
-                millis(ours.p99_us),
+                grouped(ours.per_s().median),
+                grouped(theirs.per_s().median),
+                ours.redis_cpu_us().median,
+                theirs.redis_cpu_us().median,
+                ours.cost_beside(theirs).median,
+                millis(ours.ms_within(0.5)),
+                millis(ours.ms_within(0.99)),
             )?;
         }
         Ok(())
@@ -221,18 +137,19 @@ impl Report {
         )?;
         writeln!(f, "|---|---:|---:|---:|---:|---:|---:|---:|")?;
         for cell in cells {
-            let bold = if cell.scheme.starts_with("ours") { "**" } else { "" };
+            let bold = if cell.is_ours() { "**" } else { "" };
+            let Spread { min, median, max } = cell.per_s();
             writeln!(
                 f,
                 "| {bold}{}{bold} | {} ({}–{}) | {} | {} | {:.1} | {:.2} | {} | {} |",
                 cell.scheme,
-                grouped(cell.per_s.median),
-                grouped(cell.per_s.min),
-                grouped(cell.per_s.max),
-                millis(cell.p50_us),
-                millis(cell.p99_us),
-                cell.redis_cpu_us,
-                cell.redis_calls,
+                grouped(median),
+                grouped(min),
+                grouped(max),
+                millis(cell.ms_within(0.5)),
+                millis(cell.ms_within(0.99)),
+                cell.redis_cpu_us().median,
+                cell.redis_calls().median,
                 cell.oversold,
                 cell.double_winners,
             )?;
@@ -254,57 +171,26 @@ pub fn grouped(number: f64) -> String {
     grouped
 }
 
-/// Microseconds as milliseconds.
-pub fn millis(micros: f64) -> String {
-    let millis = micros / 1e3;
+fn millis(millis: f64) -> String {
     if millis < 99.95 { format!("{millis:.1}") } else { format!("{millis:.0}") }
-}
-
-/// A value of a goal, to three digits where it has them.
-fn short(value: f64) -> String {
-    let decimals = if value < 1.0 {
-        3
-    } else if value < 10.0 {
-        2
-    } else {
-        1
-    };
-    format!("{value:.decimals$}")
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.header(f)?;
-        self.beside_lua_queue(f, summary::ONE_USER)?;
-        self.beside_lua_queue(f, summary::COLLECTED)?;
+        for (title, mode) in MODES {
+            self.beside_lua_queue(f, title, mode)?;
+        }
         for (name, title) in WORKLOADS {
             self.workload(f, name, title)?;
         }
-        if !self.nodes.is_empty() {
-            writeln!(f, "\n## Calls of each node\n")?;
-            writeln!(f, "| on a cluster | calls of each node | furthest from an equal share |\n|---|---|---:|")?;
+        if !self.functions.is_empty() {
+            writeln!(f, "\n## Functions\n")?;
+            writeln!(f, "| function | zipped MB | init ms (min–max) | peak memory MB |\n|---|---:|---:|---:|")?;
         }
-        for nodes in &self.nodes {
-            let calls: Vec<String> = nodes.calls.iter().map(|calls| grouped(crate::cell::float(*calls))).collect();
-            writeln!(f, "| {} | {} | {:.1} % |", nodes.scheme, calls.join(" · "), nodes.deviation() * 100.0)?;
-        }
-        if let Some(tls) = &self.tls {
-            write!(f, "{tls}")?;
-        }
-        if let Some(million) = &self.million {
-            write!(f, "{million}")?;
-        }
-        if let Some(functions) = &self.functions {
-            write!(f, "\n## Functions\n\n{functions}")?;
-        }
-        if !self.ratios.is_empty() {
-            writeln!(f, "\n## Goals\n\n| goal | bound | value | met |\n|---|---:|---:|---|")?;
-        }
-        for ratio in &self.ratios {
-            let met = if ratio.met { "yes" } else { "**no**" };
-            let range =
-                ratio.range.map(|(least, most)| format!(" ({}–{})", short(least), short(most))).unwrap_or_default();
-            writeln!(f, "| {} | {} | {}{range} | {met} |", ratio.name, ratio.goal, short(ratio.value))?;
+        for Measured { name, zipped_mb, init_ms, memory_mb } in &self.functions {
+            let Spread { min, median, max } = init_ms;
+            writeln!(f, "| {name} | {zipped_mb:.2} | {median:.1} ({min:.1}–{max:.1}) | {memory_mb:.1} |")?;
         }
         Ok(())
     }
@@ -316,19 +202,15 @@ mod tests {
 
     #[test]
     fn the_command_names_the_server_that_make_would_not_take_by_itself() {
-        let quick = ["--quick".to_owned()];
-        assert_eq!(command("Redis 7.0.15", &[]), "make bench");
-        assert_eq!(command("Redis 7.0.15", &quick), "make bench ARGS=\"--quick\"");
-        assert_eq!(command("Valkey 9.1.2", &[]), "make bench SERVER=valkey");
-        assert_eq!(command("Valkey 9.1.2", &quick), "make bench SERVER=valkey ARGS=\"--quick\"");
         let some = ["--scheme", "a b;c"].map(str::to_owned);
+        assert_eq!(command("Redis 7.0.15", &[]), "make bench");
         assert_eq!(command("Redis 7.0.15", &some), "make bench ARGS=\"--scheme 'a b;c'\"");
+        assert_eq!(command("Valkey 9.1.2", &some[..1]), "make bench SERVER=valkey ARGS=\"--scheme\"");
     }
 
     #[test]
     fn figures_are_written_for_people() {
         assert_eq!([7.0, 999.6, 1_234_567.0].map(grouped), ["7", "1,000", "1,234,567"]);
-        assert_eq!([240.0, 99_940.0, 1_380_600.0].map(millis), ["0.2", "99.9", "1381"]);
-        assert_eq!([0.0123, 1.0, 13.58].map(short), ["0.012", "1.00", "13.6"]);
+        assert_eq!([0.24, 99.94, 1_380.6].map(millis), ["0.2", "99.9", "1381"]);
     }
 }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use client::{Caller, Error, Problem, ProblemCode, SendRequest, Sent, Split, Status};
 use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::json;
+use tests::book::{Book, GrabAnswer, GrabResult, now_ms};
+use tests::dice::Dice;
 use tokio::time::{Instant, sleep_until};
 
-use crate::clients::{Clients, SendAnswer};
-use crate::tally::Tally;
-use tests::book::{Book, GrabAnswer, now_ms};
-use tests::dice::Dice;
+use crate::clients::{Clients, Outcome};
+use crate::report::{Group, Tally};
 
 /// Users of a shard who grab.
 const USERS: u32 = 3_000;
@@ -44,8 +44,6 @@ pub struct People {
     name: String,
     /// Their clients.
     pub clients: Clients,
-    /// The clients of users who wait until Redis is back.
-    probers: Clients,
     /// Their answers.
     pub book: Book,
     tally: Arc<Tally>,
@@ -76,15 +74,21 @@ struct Plan {
 impl People {
     /// The users of the shard `name`.
     #[must_use]
-    pub fn new(name: String, [clients, probers]: [Clients; 2], book: Book, tally: Arc<Tally>, dice: Dice) -> Self {
-        Self { name, clients, probers, book, tally, dice, next_key: AtomicU64::new(0) }
+    pub fn new(name: String, clients: Clients, book: Book, tally: Arc<Tally>, dice: Dice) -> Self {
+        Self { name, clients, book, tally, dice, next_key: AtomicU64::new(0) }
     }
 
     /// Deposits the senders' money.
     pub async fn fund(&self) {
         for sender in 0..SENDERS {
-            let funded = self.clients.deposit(&format!("s{sender}"), "start", FUNDS, || self.tally.retried()).await;
-            funded.expect("the senders' money, before anything fails");
+            self.deposit(&format!("s{sender}"), "start", FUNDS).await;
+        }
+    }
+
+    async fn deposit(&self, user: &str, id: &str, amount: u64) {
+        let deposit = |client: client::Client| async move { client.deposit(user, id, amount).await };
+        if let Some(Err(wrong)) = self.clients.ask(Caller::Nobody, deposit).await.answer {
+            self.violated(&format!("a deposit was answered {wrong:?}"));
         }
     }
 
@@ -106,20 +110,21 @@ impl People {
     }
 
     /// The operator closes a packet. Returns its status, if there was a good answer.
-    pub async fn close(&self, id: &str) -> Option<String> {
+    pub async fn close(&self, id: &str) -> Option<Status> {
         self.book.closing(id);
-        match self.clients.close(id, || self.tally.retried()).await {
-            Ok(Some(status)) => {
-                self.book.closed(id);
-                self.tally.answered("close: closed");
-                Some(status)
-            }
-            Ok(None) => {
-                self.tally.answered("close: no answer");
+        let close = |client: client::Client| async move { client.close_packet(id, "chaos").await };
+        match self.clients.ask(Caller::Nobody, close).await.answer {
+            None => {
+                self.answered("close: no answer");
                 None
             }
-            Err(wrong) => {
-                self.tally.violated(format!("{}: {wrong}", self.name));
+            Some(Ok(packet)) if matches!(packet.status, Status::Closed | Status::Settled) => {
+                self.book.closed(id);
+                self.answered("close: closed");
+                Some(packet.status)
+            }
+            Some(wrong) => {
+                self.violated(&format!("{id}: a close was answered {wrong:?}"));
                 None
             }
         }
@@ -128,16 +133,14 @@ impl People {
     /// One user sends more than their balance, and another one deposits money.
     pub async fn till(&self) {
         let key = self.key();
-        let body = json!({"split": "equal", "total_amount": 20_000, "count": 1});
-        match self.clients.send(POOR, &key, body, || self.tally.retried()).await {
-            SendAnswer::TooPoor => self.tally.answered("send: too poor"),
-            SendAnswer::Nothing => self.book.perhaps_sent(),
-            other => self.tally.violated(format!("{POOR} has nothing, and a send was answered {other:?}")),
+        match self.send_once(POOR, &key, &SendRequest::new(Split::Equal, 20_000, 1)).await.answer {
+            Some(Err(Error::Problem(Problem { code: ProblemCode::InsufficientBalance, .. }))) => {
+                self.answered("send: too poor");
+            }
+            None => self.book.perhaps_sent(),
+            Some(other) => self.violated(&format!("{POOR} has nothing, and a send was answered {other:?}")),
         }
-        let user = format!("u{}", self.dice.number(0..USERS));
-        if let Err(wrong) = self.clients.deposit(&user, &key, 1, || self.tally.retried()).await {
-            self.tally.violated(wrong);
-        }
+        self.deposit(&format!("u{}", self.dice.number(0..USERS)), &key, 1).await;
     }
 
     fn plan(&self) -> Plan {
@@ -166,56 +169,59 @@ impl People {
         Plan { count, starts_in, closes_in, expires_in, guard, grabbers }
     }
 
+    /// Sends with one key. Some senders repeat the request after the first answer.
     async fn send(&self, plan: &Plan) -> Option<String> {
         let total = u64::from(plan.count) * u64::from(self.dice.number(1..200));
-        let split = if self.dice.happens(1, 4) { "equal" } else { "random" };
-        let mut body = json!({"split": split, "total_amount": total, "count": plan.count, "expires_in_s": plan.expires_in.as_secs()});
+        let split = if self.dice.happens(1, 4) { Split::Equal } else { Split::Random };
+        let mut packet = SendRequest::new(split, total, plan.count);
+        packet.expires_in_s = Some(plan.expires_in.as_secs());
         match plan.guard {
             Guard::None => {}
-            Guard::Passphrase => body["passphrase"] = json!(PASSPHRASE),
+            Guard::Passphrase => packet.passphrase = Some(PASSPHRASE.to_owned()),
             Guard::Recipients => {
                 let admitted = plan.grabbers.iter().filter(|(_, admitted)| *admitted);
-                body["recipients"] = admitted.map(|(user, _)| user.as_str()).collect();
+                packet.recipients = Some(admitted.map(|(user, _)| user.clone()).collect());
             }
         }
+        // In milliseconds since 1970; 0: at once.
         let starts_at = plan.starts_in.map_or(0, |ahead| now_ms() + u64::try_from(ahead.as_millis()).unwrap_or(0));
-        self.send_once_or_twice(body, starts_at).await
-    }
-
-    /// Sends with one key. Some senders repeat the request after the first answer. `starts_at` is in milliseconds since 1970; 0: at once.
-    async fn send_once_or_twice(&self, mut body: serde_json::Value, starts_at: u64) -> Option<String> {
         if starts_at > 0 {
             let at = Timestamp::UNIX_EPOCH + SignedDuration::from_millis(starts_at.try_into().unwrap_or(0));
-            body["starts_at"] = json!(format!("{at:.3}"));
+            packet.starts_at = Some(format!("{at:.3}"));
         }
         let (sender, key) = (format!("s{}", self.dice.number(0..SENDERS)), self.key());
-        let retried = || self.tally.retried();
-        let id = match self.clients.send(&sender, &key, body.clone(), retried).await {
-            SendAnswer::Sent(id) => id,
-            SendAnswer::Nothing => {
+        let is_about_start = |error: &Error| matches!(error, Error::Problem(problem) if problem.errors.iter().any(|error| error.field == "starts_at"));
+        let id = match self.send_once(&sender, &key, &packet).await.answer {
+            Some(Ok(sent)) => sent.packet.packet_id,
+            None => {
                 self.book.perhaps_sent();
-                self.tally.answered("send: no answer");
+                self.answered("send: no answer");
                 return None;
             }
-            SendAnswer::TooLate if starts_at > 0 && now_ms() >= starts_at => {
+            Some(Err(error)) if is_about_start(&error) && starts_at > 0 && now_ms() >= starts_at => {
                 self.book.perhaps_sent();
-                self.tally.answered("send: too late for its start");
+                self.answered("send: too late for its start");
                 return None;
             }
-            other => {
-                self.tally.violated(format!("{sender} has money, and a send was answered {other:?}"));
+            Some(Err(error)) => {
+                self.violated(&format!("{sender} has money, and a send was answered {error:?}"));
                 return None;
             }
         };
         self.book.sent(&id, &sender, starts_at);
-        self.tally.answered("send: sent");
-        if self.dice.happens(1, 5) {
-            let again = self.clients.send(&sender, &key, body, retried).await;
-            if again != SendAnswer::Nothing && again != SendAnswer::Sent(id.clone()) {
-                self.tally.violated(format!("{sender}'s key {key} sent {id}, and then {again:?}"));
-            }
+        self.answered("send: sent");
+        if self.dice.happens(1, 5)
+            && let Some(again) = self.send_once(&sender, &key, &packet).await.answer
+            && again.as_ref().ok().is_none_or(|again| again.packet.packet_id != id)
+        {
+            self.violated(&format!("{sender}'s key {key} sent {id}, and then {again:?}"));
         }
         Some(id)
+    }
+
+    async fn send_once(&self, sender: &str, key: &str, packet: &SendRequest) -> Outcome<Sent> {
+        let send = |client: client::Client| async move { client.send(key, packet).await };
+        self.clients.ask(Caller::Local(sender.to_owned()), send).await
     }
 
     async fn grab_and_ask_again(&self, id: &str, user: &str, admitted: bool, plan: &Plan, started: Instant) {
@@ -244,40 +250,33 @@ impl People {
         }
     }
 
-    /// A grab with its retries. Returns whether it had a good answer.
-    async fn grab(&self, id: &str, user: &str, admitted: bool, words: Option<&str>) -> bool {
-        self.grab_by(&self.clients, id, user, admitted, words).await
-    }
-
-    /// The grab of a user who waits until Redis is back. Returns whether it had a good answer.
-    pub async fn probe(&self, id: &str, user: &str) -> bool {
-        self.grab_by(&self.probers, id, user, true, None).await
-    }
-
-    async fn grab_by(&self, clients: &Clients, id: &str, user: &str, admitted: bool, words: Option<&str>) -> bool {
-        let result = clients.grab(id, user, words, || self.tally.retried()).await;
-        let (kind, good) = match result.answer {
-            GrabAnswer::Grabbed(_) => ("grab: grabbed", true),
-            GrabAnswer::SoldOut => ("grab: sold out", true),
-            GrabAnswer::Expired => ("grab: expired", true),
-            GrabAnswer::NotStarted => ("grab: not started", true),
-            GrabAnswer::Closed => ("grab: closed", true),
-            GrabAnswer::Refused => ("grab: refused", true),
-            GrabAnswer::Nothing => ("grab: no answer", false),
-            GrabAnswer::Wrong(_) => ("grab: wrong", false),
-        };
-        self.tally.answered(kind);
-        if let Err(wrong) = self.book.enter(id, user, admitted, result) {
-            self.tally.violated(format!("{}: {wrong}", self.name));
+    /// A grab with its retries.
+    async fn grab(&self, id: &str, user: &str, admitted: bool, words: Option<&str>) {
+        let asked_at = now_ms();
+        let grab = |client: client::Client| async move { client.grab(id, words).await };
+        let Outcome { answer, had_unknown } = self.clients.ask(Caller::Local(user.to_owned()), grab).await;
+        let answer = answer.map_or(GrabAnswer::Nothing, GrabAnswer::from);
+        self.answered(match answer {
+            GrabAnswer::Grabbed(_) => "grab: grabbed",
+            GrabAnswer::SoldOut => "grab: sold out",
+            GrabAnswer::Expired => "grab: expired",
+            GrabAnswer::NotStarted => "grab: not started",
+            GrabAnswer::Closed => "grab: closed",
+            GrabAnswer::Refused => "grab: refused",
+            GrabAnswer::Nothing => "grab: no answer",
+            GrabAnswer::Wrong(_) => "grab: wrong",
+        });
+        if let Err(wrong) = self.book.enter(id, user, admitted, GrabResult { answer, asked_at, had_unknown }) {
+            self.violated(&wrong);
         }
-        good
     }
 
-    /// A packet that exists before Redis loses data. Its first grab afterwards ends the recovery.
-    pub async fn probe_packet(&self, count: u32, expires_in: Duration) -> Option<String> {
-        let body =
-            json!({"split": "equal", "total_amount": count, "count": count, "expires_in_s": expires_in.as_secs()});
-        self.send_once_or_twice(body, 0).await
+    fn answered(&self, what: &str) {
+        self.tally.count(Group::Answer, what);
+    }
+
+    fn violated(&self, what: &str) {
+        self.tally.violated(format!("{}: {what}", self.name));
     }
 
     fn key(&self) -> String {

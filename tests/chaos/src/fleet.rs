@@ -1,5 +1,6 @@
 //! The workers of a shard: processes that die again and again, and are restarted at once.
 
+use std::error::Error;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -9,6 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use local::options::Ack;
+use local::{Local, Options};
 use shared::crash::{LAST_WORDS, POINTS};
 use shared::redis::test_server::{free_port, poll};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
@@ -17,8 +20,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::tally::Tally;
-use crate::worker::Stores;
+use crate::report::{Group, Tally};
 use tests::dice::Dice;
 
 /// Number of answers after which a worker without armed crash points is killed. Answers instead of time keep the chaos
@@ -221,12 +223,12 @@ impl Slot {
 
     async fn enter(&self, mode: Mode, killed: bool, status: ExitStatus, point: Option<String>) {
         match point {
-            Some(point) => self.tally.died_at(&point),
+            Some(point) => self.tally.count(Group::KillAtPoint, &point),
             // At the start and the end of the chaos all workers are replaced, which does not count.
             None if killed && mode == Mode::Calm => {}
-            None if killed && status.signal() == Some(KILL) => self.tally.killed(),
+            None if killed && status.signal() == Some(KILL) => self.tally.count(Group::OtherEnd, "killed at any line"),
             None => {
-                self.tally.ended();
+                self.tally.count(Group::OtherEnd, "could not start");
                 tokio::time::sleep(PAUSE).await;
             }
         }
@@ -247,9 +249,9 @@ impl Slot {
 
     /// Some of the points with the fewest deaths so far, each with the number of passes.
     fn points(&self) -> Vec<(&'static str, u32)> {
-        let deaths = self.tally.deaths();
+        let report = self.tally.report();
         let mut points = POINTS.to_vec();
-        points.sort_by_key(|point| deaths.get(*point).copied().unwrap_or(0));
+        points.sort_by_key(|point| report.of(Group::KillAtPoint, point));
         points.truncate(POINTS_CONSIDERED);
         let passes = || if self.dice.happens(1, 2) { 1 } else { 1 + self.dice.number(0..PASSES_MOST) };
         (0..POINTS_ARMED).filter_map(|_| self.dice.pick(&points).map(|point| (*point, passes()))).collect()
@@ -270,4 +272,68 @@ async fn listen(stderr: tokio::process::ChildStderr, log: Arc<Mutex<File>>) -> O
         }
     }
     point
+}
+
+/// Log level of the workers.
+const LOG_FILTER: &str = "error";
+
+/// The stores of a worker, and its mode.
+#[derive(Clone, Debug)]
+pub struct Stores {
+    /// The address of Redis, or those of a cluster's nodes.
+    pub redis_url: String,
+    /// Whether Redis is a cluster.
+    pub cluster: bool,
+    /// The `DynamoDB` endpoint.
+    pub dynamodb_url: String,
+    /// The acknowledgement mode of its packets.
+    pub ack: Ack,
+}
+
+/// The command line of a worker.
+#[derive(Debug, clap::Args)]
+pub struct Worker {
+    #[command(flatten)]
+    options: Options,
+    /// The crash point, and the pass at which the worker dies there: `grab.after_claim=3`
+    #[arg(long, value_name = "POINT=PASSES", value_parser = crash)]
+    crash: Vec<(String, u32)>,
+}
+
+impl Stores {
+    /// The arguments for a worker's command line.
+    #[must_use]
+    pub fn arguments(&self) -> Vec<String> {
+        let mut arguments = vec!["--redis-url", &self.redis_url, "--dynamodb-url", &self.dynamodb_url];
+        arguments.extend(["--ack", self.ack.name(), "--settle-every", "0s"]);
+        if self.cluster {
+            arguments.push("--redis-cluster");
+        }
+        arguments.into_iter().map(str::to_owned).collect()
+    }
+}
+
+impl Worker {
+    /// Serves until it dies, or until its parent process is gone.
+    pub async fn run(self) -> Result<(), Box<dyn Error>> {
+        shared::log_to_stderr(LOG_FILTER);
+        shared::redis::install_crypto_provider();
+        for (point, passes) in &self.crash {
+            if !shared::crash::arm(point, *passes) {
+                return Err(format!("there is no crash point {point}").into());
+            }
+        }
+        let local = Local::start(self.options).await?;
+        // The parent reads this line as the sign of readiness. It holds the other end of the input for its lifetime.
+        println!("{}", local.url());
+        tokio::io::stdin().read_to_end(&mut Vec::new()).await?;
+        local.stop().await;
+        Ok(())
+    }
+}
+
+fn crash(text: &str) -> Result<(String, u32), String> {
+    let (point, passes) = text.split_once('=').ok_or("expected POINT=PASSES")?;
+    let passes = passes.parse().map_err(|_| "PASSES must be a number")?;
+    Ok((point.to_owned(), passes))
 }

@@ -40,36 +40,10 @@ pub enum Harm {
 }
 
 impl Harm {
-    /// The harm's name in reports.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::KillWithoutFile => "killed, append-only off",
-            Self::KillEverysec => "killed, append-only everysec",
-            Self::KillAlways => "killed, append-only always",
-            Self::OlderSnapshot => "restored from an older snapshot",
-            Self::LaggingReplica => "failed over to a lagging replica",
-            Self::TwoPrimaries => "failed over with two primaries",
-            Self::Flush => "FLUSHALL",
-            Self::ForgetScripts => "SCRIPT FLUSH",
-            Self::FullMemory => "out of memory",
-            Self::Freeze => "frozen and thawed",
-            Self::CutClients => "clients cut off",
-        }
-    }
-
     /// Whether Redis may lose acknowledged data by it.
     #[must_use]
     pub const fn loses(self) -> bool {
-        match self {
-            Self::KillWithoutFile
-            | Self::KillEverysec
-            | Self::OlderSnapshot
-            | Self::LaggingReplica
-            | Self::TwoPrimaries
-            | Self::Flush => true,
-            Self::KillAlways | Self::ForgetScripts | Self::FullMemory | Self::Freeze | Self::CutClients => false,
-        }
+        !matches!(self, Self::KillAlways | Self::ForgetScripts | Self::FullMemory | Self::Freeze | Self::CutClients)
     }
 }
 
@@ -142,37 +116,24 @@ impl Hot {
 
 /// Does a harm that needs only the running server.
 async fn harm_server(server: &TestServer, harm: Harm, dice: &Dice, begins: impl FnOnce()) {
+    begins();
     match harm {
-        Harm::Flush => {
-            begins();
-            let () = server.command(&cmd("FLUSHALL")).await;
-        }
-        Harm::ForgetScripts => {
-            begins();
-            let () = server.command(cmd("SCRIPT").arg("FLUSH")).await;
-        }
+        Harm::Flush => server.command(&cmd("FLUSHALL")).await,
+        Harm::ForgetScripts => server.command(cmd("SCRIPT").arg("FLUSH")).await,
         Harm::FullMemory => {
-            begins();
             let () = server.command(cmd("CONFIG").arg("SET").arg("maxmemory").arg(1)).await;
             tokio::time::sleep(dice.time(100..600)).await;
-            let () = server.command(cmd("CONFIG").arg("SET").arg("maxmemory").arg(0)).await;
+            server.command::<()>(cmd("CONFIG").arg("SET").arg("maxmemory").arg(0)).await;
         }
         Harm::Freeze => {
-            begins();
             server.stop();
             tokio::time::sleep(dice.time(100..1_500)).await;
             server.cont();
         }
         Harm::CutClients => {
-            begins();
             let _: i64 = server.command(cmd("CLIENT").arg("KILL").arg("TYPE").arg("normal")).await;
         }
-        Harm::KillWithoutFile
-        | Harm::KillEverysec
-        | Harm::KillAlways
-        | Harm::OlderSnapshot
-        | Harm::LaggingReplica
-        | Harm::TwoPrimaries => unreachable!("{harm:?} needs more than its server"),
+        _ => unreachable!("{harm:?} needs more than its server"),
     }
 }
 

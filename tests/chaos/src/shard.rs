@@ -2,23 +2,22 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use client::Status;
 use local::dynamodb::DynamoDb;
 use local::options::Ack;
 use tests::audit_table;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, interval, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::clients::{Clients, Manners};
+use crate::clients::Clients;
 use crate::crowd::{CLOSED_EXPIRES_IN, People};
-use crate::dynamo_proxy::DynamoProxy;
-use crate::fleet::{Fleet, Mode};
+use crate::fleet::{Fleet, Mode, Stores};
 use crate::hot::{Cluster, Hot, Single};
-use crate::tally::Tally;
-use crate::worker::Stores;
+use crate::proxies::DynamoProxy;
+use crate::report::{Group, Tally};
 use tests::book::Book;
 use tests::dice::Dice;
 
@@ -32,15 +31,6 @@ const TILL: u32 = 10;
 const PEACE_MS: std::ops::Range<u32> = 100..900;
 /// The time between two runs of settle, in milliseconds.
 const SETTLE_EVERY_MS: std::ops::Range<u32> = 50..400;
-/// Slips and lifetime of the packets that measure recovery.
-const PROBE_SLIPS: u32 = 90;
-const PROBE_EXPIRES_IN: Duration = Duration::from_secs(15);
-/// Number of users who ask, one after another, once Redis is back. The first good answer to any of them counts.
-const PROBES: u64 = 40;
-const PROBE_EVERY: Duration = Duration::from_millis(100);
-/// The manners of users, and of those who only check whether Redis is back; these wait only a moment.
-const USERS: Manners = Manners { pause_most_ms: 2_000, at_once: 32 };
-const PROBERS: Manners = Manners { pause_most_ms: 100, at_once: 1_000 };
 /// This soon after the last fault the outbox must be empty and every expired packet settled.
 const FINISHED_WITHIN: Duration = Duration::from_mins(3);
 const TABLE: &str = "hongbao";
@@ -90,14 +80,6 @@ pub struct Load {
     pub crowds: usize,
 }
 
-/// Measures recovery.
-struct Probe {
-    people: Arc<People>,
-    packet: Option<(String, Instant)>,
-    slips_left: u64,
-    next_user: Arc<AtomicU64>,
-}
-
 impl Shard {
     /// Starts everything, without faults.
     pub async fn start(
@@ -110,8 +92,8 @@ impl Shard {
         let seed = load.seed;
         let dice = |what: &str| Dice::new(seed, &format!("{} {what}", kind.name));
         let dynamodb = DynamoDb::start(None).await?;
-        let address = dynamodb.url().trim_start_matches("http://").parse()?;
-        let proxy = DynamoProxy::start(address, dice("dynamodb"), Arc::clone(tally)).await?;
+        let port = dynamodb.url().rsplit(':').next().unwrap_or_default().parse()?;
+        let proxy = DynamoProxy::start(port, dice("dynamodb"), Arc::clone(tally)).await?;
         let hot = if kind.cluster {
             Hot::Cluster(Cluster::start(kind.name, seed, tally).await?)
         } else {
@@ -120,13 +102,10 @@ impl Shard {
         let stores = Stores { redis_url: hot.url(), cluster: kind.cluster, dynamodb_url: proxy.url(), ack: kind.ack };
         let log = logs.join(format!("{}.log", kind.name));
         let fleet = Fleet::start(kind.name, kind.workers, seed, &stores, tally, &log, mode)?;
-        let clients = [("clients", USERS), ("probers", PROBERS)]
-            .map(|(what, manners)| Clients::new(fleet.doors().to_vec(), dice(what), manners));
-        let [clients, probers] = clients;
+        let clients = Clients::new(fleet.doors().to_vec(), dice("clients"), Arc::clone(tally))?;
         fleet.ready().await;
         let book = Book::new(kind.ack == Ack::Redis);
-        let people =
-            Arc::new(People::new(kind.name.to_owned(), [clients?, probers?], book, Arc::clone(tally), dice("people")));
+        let people = Arc::new(People::new(kind.name.to_owned(), clients, book, Arc::clone(tally), dice("people")));
         people.fund().await;
         Ok(Self { kind, dynamodb, proxy, hot, fleet, people, tally: Arc::clone(tally), load })
     }
@@ -148,7 +127,7 @@ impl Shard {
 
     /// Finishes all work, and checks all answers against the ledger.
     pub async fn check(&self) {
-        let expired = Instant::now() + PROBE_EXPIRES_IN.max(CLOSED_EXPIRES_IN);
+        let expired = Instant::now() + CLOSED_EXPIRES_IN;
         self.check_closes().await;
         sleep_until(expired).await;
         if let Err(left) = self.finish().await {
@@ -168,14 +147,17 @@ impl Shard {
         for violation in &checked.violations {
             self.violated(violation);
         }
-        self.tally.update(|report| {
-            report.packets += books.packets.len() as u64;
-            report.slips_refunded += books.packets.values().map(|packet| packet.refunded() as u64).sum::<u64>();
-            report.promises_kept += checked.promises_kept;
-            report.denials_true += checked.denials_true;
-            report.late_claims += checked.late_claims;
-            report.promises_lost_with_redis += checked.promises_lost_with_redis;
-        });
+        let refunded = books.packets.values().map(|packet| packet.refunded() as u64).sum();
+        for (what, count) in [
+            ("packets", books.packets.len() as u64),
+            ("slips refunded", refunded),
+            ("promises kept", checked.promises_kept),
+            ("true denials", checked.denials_true),
+            ("claims by an attempt without an answer", checked.late_claims),
+            ("promises in redis mode lost with Redis", checked.promises_lost_with_redis),
+        ] {
+            self.tally.add(Group::Ledger, what, count);
+        }
     }
 
     /// Checks that each packet that the operator closed is settled, also before its expiry. Closes without an answer are repeated
@@ -189,7 +171,7 @@ impl Shard {
         }
         for (id, _) in self.people.book.closes() {
             let status = self.people.close(&id).await;
-            if status.as_deref() != Some("settled") {
+            if status != Some(Status::Settled) {
                 self.violated(&format!("{id} was closed, and is {status:?} after a run of settle"));
             }
         }
@@ -226,8 +208,6 @@ impl Shard {
 
     async fn harm_often(&mut self, dice: &Dice, end: Instant) {
         let harms = self.hot.harms(self.kind.forgetful);
-        let mut probe = Probe::new(Arc::clone(&self.people));
-        probe.prepare().await;
         while Instant::now() < end {
             sleep(dice.time(PEACE_MS)).await;
             let harm = *dice.pick(&harms).expect("a harm");
@@ -240,14 +220,9 @@ impl Shard {
             self.hot.harm(harm, dice, begins).await;
             if harm.loses() {
                 book.loss_ends();
-                self.tally.redis_lost(harm.name());
-                if let Some(after) = probe.recovery().await {
-                    self.tally.recovered(harm.name(), after);
-                }
-            } else {
-                self.tally.redis_harmed(harm.name());
             }
-            probe.prepare().await;
+            let group = if harm.loses() { Group::RedisLoss } else { Group::RedisFault };
+            self.tally.count(group, &format!("{harm:?}"));
         }
     }
 
@@ -288,46 +263,5 @@ async fn settle_often(people: Arc<People>, dice: Dice, stopped: watch::Receiver<
         } else {
             people.clients.settle().await;
         }
-    }
-}
-
-impl Probe {
-    fn new(people: Arc<People>) -> Self {
-        Self { people, packet: None, slips_left: 0, next_user: Arc::default() }
-    }
-
-    /// Makes sure that there is a packet to grab.
-    async fn prepare(&mut self) {
-        let lasts = |until: Instant| until > Instant::now() + PROBE_EXPIRES_IN / 2;
-        if self.slips_left < PROBES || self.packet.as_ref().is_none_or(|(_, until)| !lasts(*until)) {
-            let until = Instant::now() + PROBE_EXPIRES_IN;
-            let sent = self.people.probe_packet(PROBE_SLIPS, PROBE_EXPIRES_IN).await;
-            self.packet = sent.map(|id| (id, until));
-            self.slips_left = PROBE_SLIPS.into();
-        }
-    }
-
-    /// The time until the first good answer to a user who asks from now on.
-    async fn recovery(&mut self) -> Option<Duration> {
-        let (id, _) = self.packet.as_ref()?;
-        let started = Instant::now();
-        let mut asking = JoinSet::new();
-        let mut come = interval(PROBE_EVERY);
-        let mut first = None;
-        loop {
-            tokio::select! {
-                _ = come.tick(), if first.is_none() && self.slips_left > 0 => {
-                    self.slips_left -= 1;
-                    let (people, id) = (Arc::clone(&self.people), id.clone());
-                    let user = format!("p{}", self.next_user.fetch_add(1, Ordering::Relaxed));
-                    asking.spawn(async move { people.probe(&id, &user).await.then(|| started.elapsed()) });
-                }
-                Some(answer) = asking.join_next() => first = first.or(answer.expect("a probe")),
-                // All users have been answered.
-                else => break,
-            }
-        }
-        // Without a good answer it took at least as long as they asked.
-        Some(first.unwrap_or_else(|| started.elapsed()))
     }
 }

@@ -1,10 +1,9 @@
 //! A grab: `GrabSlip` in `service/grab/mod.rs`, with `Loader::ensure` and `Loader::repair` of `service/load.rs`.
 
-use crate::call::{Call, Reply};
 use crate::hot::{GrabAnswer, Why};
-use crate::instance::{Ack, Instance, Mutant, PARTS, Part, Slip, User};
+use crate::instance::{Ack, Instance, Mutant, PARTS, Part, Set, Slip, User};
 use crate::ledger::ClaimOutcome;
-use crate::set::Set;
+use crate::protocol::{Call, Reply};
 
 /// A user's grab.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

@@ -1,8 +1,7 @@
 //! The hot store: one packet's data in Redis. A script is one step.
 
-use crate::instance::{Ack, Instance, Mutant, PARTS, Part, SLIPS, Slip, USERS, User};
+use crate::instance::{Ack, Instance, Mutant, PARTS, Part, SLIPS, Set, Slip, USERS, User};
 use crate::ledger::Ledger;
-use crate::set::Set;
 
 /// The hot store's data about the packet.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
@@ -205,12 +204,6 @@ impl Hot {
         if *self.field(part, user) == Field::Held(slip) {
             *self.field(part, user) = Field::None;
         }
-    }
-
-    /// Only in [`Mutant::PutBackAfterTimeout`]: makes a held slip free.
-    pub fn put_back(&mut self, instance: &Instance, slip: Slip, user: User) {
-        self.retract(instance.part_of(slip), slip, user);
-        self.free = self.free.and(Set::of(slip));
     }
 
     /// The same, with these parts as they are in `other`: each node loses data by itself.

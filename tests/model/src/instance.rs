@@ -1,7 +1,8 @@
-//! The bounds of a check, the instances to check, and the mutants.
+//! The bounds of a check, the instances to check, the mutants, and sets of slips and parts.
+
+use std::fmt;
 
 use crate::properties;
-use crate::set::Set;
 
 /// A slip's index.
 pub type Slip = u8;
@@ -176,14 +177,10 @@ pub enum Mutant {
     FinalWithoutClaim,
     /// A grab overlooks a hold of its user that an earlier one left behind.
     OverlookHold,
-    /// A slip whose claim got no answer becomes free for others.
-    PutBackAfterTimeout,
     /// Settle marks the packet as settled after the first refund that succeeds.
     SettledTooEarly,
     /// A load overwrites a loaded part.
     LoadOverLoaded,
-    /// A new packet is loaded into the hot store before the ledger has it.
-    RedisBeforeLedger,
     /// A part without a free slip counts as final.
     EmptyIsFinal,
     /// A packet in `redis` mode is refunded before its outbox is empty.
@@ -210,10 +207,8 @@ pub const fn of_mutant(mutant: Mutant) -> (Instance, &'static str) {
             (Instance { slips: 1, parts: 2, grabs: &[0, 0, 1], ..ALONE }, properties::DENIED_WINNER)
         }
         Mutant::OverlookHold => (ALONE, properties::ASKS_AGAIN),
-        Mutant::PutBackAfterTimeout => (PLAIN, properties::GIVEN_ONCE),
         Mutant::SettledTooEarly => (PLAIN, properties::SETTLED),
         Mutant::LoadOverLoaded => (Instance { tries: 2, ..REDIS }, properties::PROMISE),
-        Mutant::RedisBeforeLedger => (PLAIN, properties::RECOVERY),
         Mutant::EmptyIsFinal => (Instance { losses: 1, grabs: &[0, 0, 1], ..ALONE }, properties::DENIED_WINNER),
         Mutant::RefundWithoutDraining => (REDIS, properties::PROMISE),
         Mutant::CloseSkipsUnloaded => (Instance { closes: true, grabs: &[0], ..ALONE }, properties::AFTER_CLOSE),
@@ -221,4 +216,84 @@ pub const fn of_mutant(mutant: Mutant) -> (Instance, &'static str) {
         Mutant::RefundDecided => (Instance { chunk: 2, ..PLAIN }, properties::CONSERVATION),
     };
     (Instance { mutant: Some(mutant), ..instance }, property)
+}
+
+/// A set of small numbers, slips or parts: one bit each.
+#[derive(Clone, Copy, Default, Eq, Hash, PartialEq)]
+pub struct Set(u8);
+
+impl Set {
+    /// The empty set.
+    pub const NONE: Self = Self(0);
+
+    /// The numbers from `first` to `end`, without `end`.
+    pub const fn range(first: u8, end: u8) -> Self {
+        Self(((1 << end) - 1) & !((1 << first) - 1))
+    }
+
+    /// Only `number`.
+    pub const fn of(number: u8) -> Self {
+        Self(1 << number)
+    }
+
+    /// Whether `number` is in it.
+    pub const fn has(self, number: u8) -> bool {
+        self.0 & (1 << number) != 0
+    }
+
+    /// Whether all of `other` is in the set.
+    pub const fn covers(self, other: Self) -> bool {
+        other.0 & !self.0 == 0
+    }
+
+    /// Whether the set is empty.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The union.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The intersection.
+    #[must_use]
+    pub const fn within(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// The numbers that are not in `other`.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// The numbers, in ascending order.
+    pub fn each(self) -> impl Iterator<Item = u8> {
+        (0..8).filter(move |number| self.has(*number))
+    }
+
+    /// The lowest number, if there is one.
+    pub fn first(self) -> Option<u8> {
+        self.each().next()
+    }
+
+    /// All except the lowest number.
+    #[must_use]
+    pub const fn rest(self) -> Self {
+        Self(self.0 & self.0.wrapping_sub(1))
+    }
+}
+
+impl FromIterator<u8> for Set {
+    fn from_iter<I: IntoIterator<Item = u8>>(numbers: I) -> Self {
+        numbers.into_iter().fold(Self::NONE, |set, number| set.and(Self::of(number)))
+    }
+}
+
+impl fmt::Debug for Set {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.each()).finish()
+    }
 }

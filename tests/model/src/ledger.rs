@@ -1,14 +1,10 @@
 //! The ledger: one packet's items in `DynamoDB`. A transaction is one step, and so is a consistent read.
 
-use crate::instance::{Instance, Mutant, SLIPS, Slip, USERS, User, sum};
-use crate::set::Set;
+use crate::instance::{Instance, Mutant, SLIPS, Set, Slip, USERS, User, sum};
 
 /// The ledger's data about the packet.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is an attribute of its own")]
 pub struct Ledger {
-    /// Whether the send's transaction is committed.
-    pub sent: bool,
     /// The decision of each slip.
     pub decisions: [Decision; SLIPS],
     /// The claim item of each user.

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use model::check;
 use model::instance::{LARGE, Mutant, SMALL, of_mutant};
+use model::{check, refute};
 
 /// Checks the protocol in every state of all instances. Takes minutes and gigabytes.
 #[derive(Parser)]
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
 fn check_all() -> bool {
     let mut is_good = true;
     for instance in SMALL.iter().chain(LARGE) {
-        let report = check::check(instance);
+        let report = check(instance);
         println!("{}: {report}", instance.name);
         is_good &= report.is_good();
     }
@@ -30,7 +30,7 @@ fn check_all() -> bool {
 }
 
 fn show(mutant: Mutant) -> bool {
-    let steps = check::refute(mutant);
+    let steps = refute(mutant);
     match &steps {
         Some(steps) => println!("\"{}\" does not hold after these steps: {steps:#?}", of_mutant(mutant).1),
         None => println!("{mutant:?} is not refuted"),

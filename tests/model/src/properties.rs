@@ -5,9 +5,8 @@ use stateright::Property;
 
 use crate::grab::At;
 use crate::hot::NO_HOLDS;
-use crate::instance::sum;
+use crate::instance::{Set, sum};
 use crate::protocol::Protocol;
-use crate::set::Set;
 use crate::state::State;
 
 /// A slip has at most one decision, and it never changes.
@@ -142,7 +141,7 @@ fn recovery(protocol: &Protocol, state: &State) -> bool {
 fn is_finished(protocol: &Protocol, after: &State) -> bool {
     after.hot.held() == NO_HOLDS
         && after.hot.pending.is_empty()
-        && after.ledger.settled == after.ledger.sent
+        && after.ledger.settled
         && settled(protocol, after)
         && conservation(protocol, after)
         && promise(protocol, after)

@@ -1,16 +1,110 @@
-//! All steps from a state: the actors' steps with their faults, and events without an actor.
+//! The calls of the actors to the stores, and all steps from a state: the actors' calls with their faults, and events without an
+//! actor. Each call is one step; between two calls any other actor may act.
 
 use stateright::{Model, Property};
 
-use crate::call::{Call, Reply};
-use crate::close::Operator;
 use crate::grab::{Answer, At, Grab};
-use crate::hot::Hot;
-use crate::instance::{Instance, Mutant};
+use crate::hot::{GrabAnswer, Holds, Hot};
+use crate::instance::{Instance, Part, Set, Slip, User};
+use crate::ledger::ClaimOutcome;
 use crate::properties;
-use crate::set::Set;
-use crate::settle::Settle;
-use crate::state::{Sender, State};
+use crate::settle::{Operator, Settle};
+use crate::state::State;
+
+/// A script, a transaction, or a consistent read.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Call {
+    /// `grab.lua` for one user. (A batch of users equals one call after another.)
+    Grab {
+        /// The part.
+        part: Part,
+        /// The user.
+        user: User,
+    },
+    /// `reconcile.lua`.
+    Reconcile {
+        /// The part to reconcile.
+        part: Part,
+        /// The slips whose decisions it receives.
+        decisions: Set,
+        /// The holds that these decisions resolve.
+        holds: Holds,
+    },
+    /// `load.lua`.
+    Load {
+        /// The part.
+        part: Part,
+        /// The slips whose decisions are known so far.
+        decisions: Set,
+        /// Whether it is loaded as closed.
+        closed: bool,
+    },
+    /// `close.lua`.
+    Close(Part),
+    /// The transaction of a claim.
+    Claim {
+        /// The slip.
+        slip: Slip,
+        /// The user.
+        user: User,
+    },
+    /// The transaction of a refund of these slips.
+    Refund(Set),
+    /// The transaction that marks the packet as closed.
+    MarkClosed,
+    /// The transaction that marks the packet as settled.
+    MarkSettled,
+    /// Reads the decisions of slips.
+    ReadDecisions(Set),
+    /// Reads a user's claim item.
+    ReadClaim(User),
+    /// Reads whether the packet is settled, and whether it is closed.
+    ReadPacket,
+    /// Reads which parts are pending.
+    ReadPending,
+    /// Reads a part's holds.
+    ReadOutbox(Part),
+}
+
+/// A call's result.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Reply {
+    /// Done; no result. Or the actor goes on without it.
+    Done,
+    /// The result of [`Call::Grab`].
+    GrabAnswer(GrabAnswer),
+    /// The result of [`Call::Load`] and [`Call::Close`]: whether the part is loaded now.
+    Loaded(bool),
+    /// The result of [`Call::Claim`].
+    Claim(ClaimOutcome),
+    /// [`Call::ReadDecisions`]: the slips with a decision. [`Call::Refund`]: the slips whose decisions prevented it.
+    /// [`Call::ReadPending`]: the parts.
+    Set(Set),
+    /// The result of [`Call::ReadClaim`]: the user's slip.
+    Slip(Option<Slip>),
+    /// The result of [`Call::ReadPacket`] and of [`Call::MarkClosed`], after which the packet is read.
+    Packet {
+        /// Whether it is settled.
+        settled: bool,
+        /// Whether it is closed.
+        closed: bool,
+    },
+    /// The result of [`Call::ReadOutbox`].
+    Holds(Holds),
+}
+
+impl Call {
+    /// Whether it is a transaction. A transaction with an unknown result is sent again unchanged.
+    pub const fn is_transaction(self) -> bool {
+        matches!(self, Self::Claim { .. } | Self::Refund(_) | Self::MarkClosed | Self::MarkSettled)
+    }
+
+    /// Whether it changes a store.
+    pub const fn is_write(self) -> bool {
+        self.is_transaction()
+            || matches!(self, Self::Grab { .. } | Self::Reconcile { .. } | Self::Load { .. } | Self::Close(_))
+    }
+}
 
 /// The protocol within the bounds of an instance.
 #[derive(Clone, Copy, Debug)]
@@ -75,25 +169,18 @@ impl Protocol {
                 fates(state, actor, call).for_each(|fate| actions.push(Action::Step(actor, call, fate)));
             }
         };
-        match state.sender {
-            Sender::Pay => calls.push(Call::Send),
-            Sender::Load(parts) => {
-                calls.extend(parts.first().map(|part| Call::Load { part, decisions: Set::NONE, closed: false }));
-            }
-            Sender::Done => {}
-        }
+        let load = |part| Call::Load { part, decisions: Set::NONE, closed: false };
+        calls.extend(state.sending.first().map(load));
         push(Actor::Sender, &mut calls);
-        if state.ledger.sent {
-            calls.extend(state.operator.call(&self.0));
-            push(Actor::Operator, &mut calls);
-        }
+        calls.extend(state.operator.call(&self.0));
+        push(Actor::Operator, &mut calls);
         for ((n, user), grab) in (0..).zip(self.0.grabs).zip(state.grabs) {
             if grab.tries > 0 && (n <= state.begun || !self.0.is_symmetric()) {
                 grab.calls(&self.0, *user, state.is_final.is_some(), &mut calls);
                 push(Actor::Grab(n), &mut calls);
             }
         }
-        let is_due = state.ledger.sent && (state.hot.expired || state.ledger.closed || self.0.early_refund);
+        let is_due = state.hot.expired || state.ledger.closed || self.0.early_refund;
         for (n, settle) in (0..).zip(state.settles) {
             // The runs are alike, so they begin in order.
             if n == 0 || settle != Settle::Ready || state.settles[0] != Settle::Ready {
@@ -140,11 +227,7 @@ impl Protocol {
         match fate {
             Fate::Done | Fate::Copied | Fate::GivenUp => self.receive(state, actor, call, reply),
             Fate::Killed | Fate::Abandoned => die(state, actor),
-            Fate::Unanswered => {
-                if let (Call::Claim { slip, user }, true) = (call, instance.has(Mutant::PutBackAfterTimeout)) {
-                    state.hot.put_back(instance, slip, user);
-                }
-            }
+            Fate::Unanswered => {}
             Fate::Ahead => {
                 if let Actor::Grab(n) = actor
                     && let Some(slip) = answer_ahead(state.grabs[usize::from(n)])
@@ -158,13 +241,7 @@ impl Protocol {
     /// An actor receives a reply.
     fn receive(&self, state: &mut State, actor: Actor, call: Call, reply: Reply) {
         match actor {
-            Actor::Sender => {
-                state.sender = match state.sender {
-                    Sender::Load(parts) if !parts.rest().is_empty() => Sender::Load(parts.rest()),
-                    Sender::Load(_) if self.0.has(Mutant::RedisBeforeLedger) => Sender::Pay,
-                    _ => Sender::Done,
-                }
-            }
+            Actor::Sender => state.sending = state.sending.rest(),
             Actor::Operator => state.operator = state.operator.next(&self.0, reply),
             Actor::Grab(n) => {
                 let n = usize::from(n);
@@ -182,7 +259,7 @@ impl Protocol {
 /// An actor dies and loses its knowledge.
 fn die(state: &mut State, actor: Actor) {
     match actor {
-        Actor::Sender => state.sender = Sender::Done,
+        Actor::Sender => state.sending = Set::NONE,
         Actor::Operator => state.operator = Operator::Done,
         Actor::Grab(n) => state.end_grab(usize::from(n)),
         Actor::Settle(n) => state.settles[usize::from(n)] = Settle::Done,

@@ -1,11 +1,10 @@
 //! A run of settle: `Settle` in `service/settle/mod.rs`. The engine handles several parts at once; this run handles them
-//! one after another. Two concurrent runs cover the difference.
+//! one after another. Two concurrent runs cover the difference. And a close: `ClosePacket` in `service/close.rs`, and `Closer`, which
+//! settle shares.
 
-use crate::call::{Call, Reply};
-use crate::close::Closing;
 use crate::hot::{Holds, NO_HOLDS, each, slips};
-use crate::instance::{Ack, Instance, Mutant};
-use crate::set::Set;
+use crate::instance::{Ack, Instance, Mutant, Set};
+use crate::protocol::{Call, Reply};
 
 /// The next step of a run of settle.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -119,12 +118,7 @@ impl Settle {
             }
             (Self::Persist(drain, open), reply) => {
                 let Call::Claim { slip, .. } = call else { return self };
-                let met = match reply {
-                    Reply::Claim(outcome) => outcome.decisions(slip),
-                    // The holds of a packet that does not exist are parked.
-                    Reply::NoPacket => return Self::Done,
-                    _ => Set::NONE,
-                };
+                let met = if let Reply::Claim(outcome) = reply { outcome.decisions(slip) } else { Set::NONE };
                 persist(Drain { decisions: drain.decisions.and(met), ..drain }, open.without(Set::of(slip)))
             }
             (Self::Reconcile(drain), Reply::Set(read)) => {
@@ -195,4 +189,90 @@ fn refund(instance: &Instance, free: Set, parts: Set) -> Settle {
     }
     let parts = parts.rest();
     if parts.is_empty() { Settle::Reread } else { Settle::Free { parts } }
+}
+
+/// The operator, who may close the packet.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Operator {
+    /// Mark the packet as closed in the ledger (`ClosePacket::close`).
+    Mark,
+    /// Close the parts (`close_all`).
+    Close(Closing),
+    /// The close is answered.
+    Answered,
+    /// Nothing to do, or dead.
+    Done,
+}
+
+/// The parts of a packet that is closed in the ledger, while they are closed (`close_part`).
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Closing {
+    /// The parts that are still to be closed, the first one now.
+    parts: Set,
+    /// What is next for that part.
+    step: CloseStep,
+}
+
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+enum CloseStep {
+    /// Close it.
+    Close,
+    /// It is not loaded: read its decisions.
+    Read,
+    /// Load it as closed, with its decisions at the time of the read.
+    Load(Set),
+}
+
+impl Operator {
+    /// The call that comes next.
+    pub fn call(self, instance: &Instance) -> Option<Call> {
+        match self {
+            Self::Mark => Some(Call::MarkClosed),
+            Self::Close(closing) => closing.call(instance),
+            Self::Answered | Self::Done => None,
+        }
+    }
+
+    /// The step after a reply.
+    #[must_use]
+    pub fn next(self, instance: &Instance, reply: Reply) -> Self {
+        match self {
+            Self::Mark if matches!(reply, Reply::Packet { settled: true, .. }) => Self::Done,
+            Self::Mark => Self::Close(Closing::new(instance.all_parts())),
+            Self::Close(closing) => closing.next(instance, reply).map_or(Self::Answered, Self::Close),
+            Self::Answered | Self::Done => self,
+        }
+    }
+}
+
+impl Closing {
+    /// Closes these parts.
+    pub const fn new(parts: Set) -> Self {
+        Self { parts, step: CloseStep::Close }
+    }
+
+    /// The call that comes next.
+    pub fn call(self, instance: &Instance) -> Option<Call> {
+        let part = self.parts.first()?;
+        Some(match self.step {
+            CloseStep::Close => Call::Close(part),
+            CloseStep::Read => Call::ReadDecisions(instance.slips_of(part)),
+            CloseStep::Load(decisions) => Call::Load { part, decisions, closed: true },
+        })
+    }
+
+    /// The step after a reply; `None`: all parts are closed.
+    pub fn next(self, instance: &Instance, reply: Reply) -> Option<Self> {
+        let step = match (self.step, reply) {
+            (CloseStep::Close, Reply::Loaded(false)) if !instance.has(Mutant::CloseSkipsUnloaded) => CloseStep::Read,
+            (CloseStep::Read, Reply::Set(decisions)) => CloseStep::Load(decisions),
+            // Somebody may have loaded it first, as open.
+            (CloseStep::Load(_), Reply::Loaded(true)) => CloseStep::Close,
+            (_, _) => {
+                let rest = self.parts.rest();
+                return (!rest.is_empty()).then_some(Self::new(rest));
+            }
+        };
+        Some(Self { step, ..self })
+    }
 }

@@ -1,14 +1,12 @@
 //! The model's state, and the effect of each step.
 
-use crate::call::{Call, Reply};
-use crate::close::Operator;
 use crate::grab::{Answer, Grab};
 use crate::hot::{Field, GrabAnswer, Hot, Why, each, slips};
-use crate::instance::{Ack, GRABS, Instance, Mutant, SETTLERS, Slip, USERS, User};
+use crate::instance::{Ack, GRABS, Instance, SETTLERS, Set, Slip, USERS, User};
 use crate::ledger::{Decision, Ledger};
 use crate::properties;
-use crate::set::Set;
-use crate::settle::Settle;
+use crate::protocol::{Call, Reply};
+use crate::settle::{Operator, Settle};
 
 /// The stores, the actors, late calls, and the users' answers.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -19,8 +17,9 @@ pub struct State {
     pub hot: Hot,
     /// An earlier state of the hot store, to which it may go back. At first it is empty.
     pub backup: Hot,
-    /// The sender.
-    pub sender: Sender,
+    /// The parts that the sender still loads: `SendPacket::send` in `service/send.rs`, after the transaction is committed. It knows no
+    /// decision, so no loader is staler.
+    pub sending: Set,
     /// The operator.
     pub operator: Operator,
     /// The grabs.
@@ -46,29 +45,16 @@ pub struct State {
     pub broken: Option<&'static str>,
 }
 
-/// The packet's sender: `SendPacket::send` in `service/send.rs`, after the transaction is committed. It knows no
-/// decision, so no loader is staler.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Sender {
-    /// Only in [`Mutant::RedisBeforeLedger`]: commit the transaction last.
-    Pay,
-    /// Load these parts.
-    Load(Set),
-    /// Nothing more to do.
-    Done,
-}
-
 impl State {
     /// The state after the packet is paid for.
     pub fn new(instance: &Instance) -> Self {
-        let sent = !instance.has(Mutant::RedisBeforeLedger);
         let grab = |n| Grab::new(if n < instance.grabs.len() { instance.tries } else { 0 });
         let settle = |n| if n < usize::from(instance.settlers) { Settle::Ready } else { Settle::Done };
         Self {
-            ledger: Ledger { sent, ..Ledger::default() },
+            ledger: Ledger::default(),
             hot: Hot::default(),
             backup: Hot::default(),
-            sender: Sender::Load(instance.all_parts()),
+            sending: instance.all_parts(),
             operator: if instance.closes { Operator::Mark } else { Operator::Done },
             grabs: std::array::from_fn(grab),
             begun: 0,
@@ -85,9 +71,6 @@ impl State {
 
     /// Executes a call.
     pub fn execute(&mut self, instance: &Instance, call: Call) -> Reply {
-        if !self.ledger.sent && matches!(call, Call::Claim { .. } | Call::ReadDecisions(_) | Call::ReadClaim(_)) {
-            return Reply::NoPacket;
-        }
         match call {
             Call::Grab { part, user } => {
                 let held = self.hot.held();
@@ -104,10 +87,6 @@ impl State {
                 Reply::Loaded(self.hot.load(instance, &self.ledger, part, decisions, closed))
             }
             Call::Close(part) => Reply::Loaded(self.hot.close(part)),
-            Call::Send => {
-                self.ledger.sent = true;
-                Reply::Done
-            }
             Call::Claim { slip, user } => Reply::Claim(self.ledger.claim(instance, user, slip)),
             Call::Refund(slips) => Reply::Set(self.ledger.refund(instance, slips)),
             Call::MarkClosed => {
@@ -180,7 +159,7 @@ impl State {
         let mut settle = Settle::Ready;
         let mut calls = Vec::new();
         loop {
-            settle.calls(instance, self.ledger.sent, &mut calls);
+            settle.calls(instance, true, &mut calls);
             let Some(&call) = calls.first() else { return self };
             let reply = self.execute(instance, call);
             settle = settle.next(instance, call, reply);
@@ -211,7 +190,7 @@ impl State {
         let is_true = match answer {
             Answer::Grabbed(slip) => claim.is_none_or(|claim| claim == slip) || !instance.keeps_promises(self.lost),
             Answer::Nothing { .. } => !is_held,
-            Answer::Unknown => instance.ack == Ack::Redis && !all_loaded || !self.ledger.sent,
+            Answer::Unknown => instance.ack == Ack::Redis && !all_loaded,
         };
         is_true && self.broken.is_none()
     }

@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 
 use clap::ValueEnum;
-use model::check;
 use model::instance::{Instance, Mutant, SMALL, of_mutant};
+use model::{check, refute};
 
 /// The check must visit at least this many states.
 const STATES_MIN: usize = 1_000_000;
@@ -16,7 +16,7 @@ fn the_protocol_holds_in_every_state() {
     let mut states = 0;
     let mut missed: Option<BTreeSet<&str>> = None;
     for instance in SMALL {
-        let report = check::check(instance);
+        let report = check(instance);
         println!("{}: {report}", instance.name);
         assert!(report.is_good(), "{}: {report}", instance.name);
         states += report.states;
@@ -30,7 +30,7 @@ fn the_protocol_holds_in_every_state() {
 #[test]
 fn every_mutant_is_refuted() {
     for mutant in Mutant::value_variants() {
-        let steps = check::refute(*mutant).unwrap_or_else(|| panic!("{mutant:?} is not refuted"));
+        let steps = refute(*mutant).unwrap_or_else(|| panic!("{mutant:?} is not refuted"));
         println!("{mutant:?}: \"{}\" breaks in {} steps", of_mutant(*mutant).1, steps.len());
     }
 }
@@ -39,7 +39,7 @@ fn every_mutant_is_refuted() {
 fn a_mutant_is_refuted_because_of_its_mistake() {
     for mutant in Mutant::value_variants() {
         let (instance, _) = of_mutant(*mutant);
-        let report = check::check(&Instance { mutant: None, ..instance });
+        let report = check(&Instance { mutant: None, ..instance });
         assert!(report.is_good(), "{mutant:?}: {report}");
     }
 }

@@ -7,7 +7,7 @@ use shared::domain::{PacketId, PartId};
 use shared::memory::MemoryTable;
 use shared::ports::{Item, Key};
 
-use crate::violation::{Kind, Violation};
+use crate::trace::{Kind, Violation};
 
 type Items = BTreeMap<Key, Item>;
 

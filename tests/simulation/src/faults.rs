@@ -1,7 +1,53 @@
-use crate::chance::Chance;
+//! The faults of a run, and the source of all its randomness.
+
+use std::ops::RangeInclusive;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use rand::rngs::ChaCha8Rng;
+use rand::{Rng, RngExt, SeedableRng};
+use shared::ports::Entropy;
+
+/// The only source of randomness in a run, so the same seed gives the same run.
+#[derive(Debug)]
+pub struct Chance(Mutex<ChaCha8Rng>);
+
+impl Chance {
+    /// A generator for `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self(Mutex::new(ChaCha8Rng::seed_from_u64(seed)))
+    }
+
+    /// True `per_mille` times in a thousand.
+    pub fn happens(&self, per_mille: u32) -> bool {
+        self.between(1..=1_000) <= per_mille
+    }
+
+    /// A number from the range.
+    pub fn between(&self, range: RangeInclusive<u32>) -> u32 {
+        self.0.lock().unwrap().random_range(range)
+    }
+
+    /// A duration from the range, in milliseconds.
+    pub fn millis(&self, range: RangeInclusive<u32>) -> Duration {
+        Duration::from_millis(self.between(range).into())
+    }
+
+    /// One of `choices`.
+    pub fn pick<V: Copy>(&self, choices: &[V]) -> V {
+        choices[self.0.lock().unwrap().random_range(0..choices.len())]
+    }
+}
+
+impl Entropy for Chance {
+    fn fill(&self, bytes: &mut [u8]) {
+        self.0.lock().unwrap().fill_bytes(bytes);
+    }
+}
 
 /// A kind of fault.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, ValueEnum)]
 pub enum Fault {
     /// A read of the table fails.
     ReadLost,
@@ -50,31 +96,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Every kind.
-    pub const ALL: [Self; 22] = [
-        Self::ReadLost,
-        Self::RequestLost,
-        Self::ReplyLost,
-        Self::Late,
-        Self::Conflict,
-        Self::Throttled,
-        Self::Mixed,
-        Self::Bare,
-        Self::TokenSpent,
-        Self::StaleIndex,
-        Self::HotRequestLost,
-        Self::HotReplyLost,
-        Self::HotLate,
-        Self::HotTwice,
-        Self::Lie,
-        Self::Slow,
-        Self::Dropped,
-        Self::Killed,
-        Self::Doubled,
-        Self::Wiped,
-        Self::RolledBack,
-        Self::Split,
-    ];
+    const COUNT: usize = Self::Split as usize + 1;
 
     /// Whether the hot store loses or falsifies data that it has acknowledged.
     pub const fn loses(self) -> bool {
@@ -84,7 +106,7 @@ impl Fault {
 
 /// How often each fault strikes, per mille of its opportunities.
 #[derive(Clone, Debug, Default)]
-pub struct Rates([u32; Fault::ALL.len()]);
+pub struct Rates([u32; Fault::COUNT]);
 
 impl Rates {
     /// The rates of a run: no faults, one kind only, or a mixture.
@@ -92,10 +114,10 @@ impl Rates {
         let mut rates = Self::default();
         match chance.between(0..=9) {
             0 => {}
-            1..=3 => rates.set(chance.pick(&Fault::ALL), chance.between(50..=400)),
+            1..=3 => rates.set(chance.pick(Fault::value_variants()), chance.between(50..=400)),
             _ => {
                 let most = chance.pick(&[20, 60, 150, 300]);
-                for fault in Fault::ALL {
+                for &fault in Fault::value_variants() {
                     if chance.happens(400) {
                         rates.set(fault, chance.between(2..=most));
                     }
@@ -109,8 +131,8 @@ impl Rates {
     }
 
     fn lossless(&mut self) {
-        for fault in Fault::ALL.into_iter().filter(|fault| fault.loses()) {
-            self.set(fault, 0);
+        for fault in Fault::value_variants().iter().filter(|fault| fault.loses()) {
+            self.set(*fault, 0);
         }
     }
 
@@ -131,7 +153,7 @@ impl Rates {
 
 /// How often each fault has struck.
 #[derive(Clone, Debug, Default)]
-pub struct Struck([u64; Fault::ALL.len()]);
+pub struct Struck([u64; Fault::COUNT]);
 
 impl Struck {
     /// Counts one more `fault`.

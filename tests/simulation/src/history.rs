@@ -8,8 +8,7 @@ use shared::service::{Failure, GrabOutcome};
 
 use crate::audit::{Books, Claimed, PacketBooks};
 use crate::faults::Fault;
-use crate::spec::{Call, Op, Ret, is_linearizable};
-use crate::violation::Kind;
+use crate::trace::Kind;
 use crate::world::{Known, SECOND_PRIMARY_AHEAD, World};
 
 /// How far the second primary's clock is ahead, plus the time that a message takes.
@@ -18,8 +17,6 @@ const LENIENCE: Duration = Duration::from_secs(1);
 const REPEATED: Duration = Duration::from_millis(100);
 /// The time within which a user without a hold is answered, if no message is slow and no process dies: others' faults cost no more.
 const ISOLATION_MAX: Duration = Duration::from_secs(2);
-/// Slips of the largest packet whose history the linearizability checker receives.
-const CHECKED_SLIPS_MAX: u32 = 12;
 
 /// One finished grab.
 #[derive(Clone, Debug)]
@@ -31,9 +28,6 @@ struct Grab {
     is_right: bool,
     /// `None`: no answer, or the outcome is unknown.
     answer: Option<GrabOutcome>,
-    /// Whether a clock of the hot store may have passed the packet's expiry by then. Expiry removes the free slips,
-    /// even for a primary whose clock is behind. From then on `sold_out` means no more than `expired`.
-    is_ending: bool,
 }
 
 /// An unfinished grab.
@@ -60,60 +54,19 @@ pub struct History {
     asking: Mutex<BTreeMap<PacketId, BTreeMap<u64, u64>>>,
 }
 
-/// Counts of answers and of checked histories.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct AnswerCounts {
-    /// Grabs that were answered `grabbed`.
-    pub grabbed: u64,
-    /// Grabs that were answered `sold_out`.
-    pub sold_out: u64,
-    /// Grabs that were answered `expired`.
-    pub expired: u64,
-    /// Grabs that were answered `closed`.
-    pub closed: u64,
-    /// Grabs that a guard refused.
-    pub refused: u64,
-    /// Grabs that were answered `not_started`.
-    pub not_started: u64,
-    /// Grabs that were answered `not_found`.
-    pub not_found: u64,
-    /// Grabs without an answer, or with an unknown outcome.
-    pub unknown: u64,
-    /// Histories that the linearizability checker decided.
-    pub decided: u64,
-    /// Histories that were too long for the checker.
-    pub undecided: u64,
-}
+/// How often each outcome was answered.
+pub type AnswerCounts = BTreeMap<&'static str, u64>;
 
-impl AnswerCounts {
-    /// Adds the counts of another run.
-    pub const fn merge(&mut self, other: &Self) {
-        let Self { grabbed, sold_out, expired, closed, refused, not_started, not_found, unknown, decided, undecided } =
-            other;
-        self.grabbed += *grabbed;
-        self.sold_out += *sold_out;
-        self.expired += *expired;
-        self.closed += *closed;
-        self.refused += *refused;
-        self.not_started += *not_started;
-        self.not_found += *not_found;
-        self.unknown += *unknown;
-        self.decided += *decided;
-        self.undecided += *undecided;
-    }
-
-    const fn add(&mut self, answer: Option<&GrabOutcome>) {
-        let count = match answer {
-            Some(GrabOutcome::Grabbed { .. }) => &mut self.grabbed,
-            Some(GrabOutcome::SoldOut) => &mut self.sold_out,
-            Some(GrabOutcome::Expired) => &mut self.expired,
-            Some(GrabOutcome::Closed) => &mut self.closed,
-            Some(GrabOutcome::Refused(_)) => &mut self.refused,
-            Some(GrabOutcome::NotStarted { .. }) => &mut self.not_started,
-            Some(GrabOutcome::NotFound) => &mut self.not_found,
-            None => &mut self.unknown,
-        };
-        *count += 1;
+const fn name(answer: Option<&GrabOutcome>) -> &'static str {
+    match answer {
+        Some(GrabOutcome::Grabbed { .. }) => "grabbed",
+        Some(GrabOutcome::SoldOut) => "sold out",
+        Some(GrabOutcome::Expired) => "expired",
+        Some(GrabOutcome::Closed) => "closed",
+        Some(GrabOutcome::Refused(_)) => "refused",
+        Some(GrabOutcome::NotStarted { .. }) => "not started",
+        Some(GrabOutcome::NotFound) => "not found",
+        None => "unknown",
     }
 }
 
@@ -134,6 +87,8 @@ impl History {
         let Asked { packet, user, is_right, invoked, at, since } = asked;
         let returned = world.note(format_args!("{user} of {packet} receives {answer:?}"));
         let terms = world.terms(packet);
+        // A clock of the hot store may have passed the packet's expiry. Expiry removes the free slips, even for a primary whose clock is
+        // behind. From then on `sold_out` means no more than `expired`.
         let is_ending = terms.as_ref().is_some_and(|terms| world.now().after(LENIENCE) >= terms.expires_at);
         if answer.is_some() {
             // Work for a caller who went away continues.
@@ -165,7 +120,7 @@ impl History {
                 _ => judge(world, terms, &user, is_right, answer, ahead),
             }
         }
-        let grab = Grab { user, invoked, returned, is_right, answer, is_ending };
+        let grab = Grab { user, invoked, returned, is_right, answer };
         self.grabs.lock().unwrap().entry(packet).or_default().push(grab);
     }
 
@@ -173,37 +128,24 @@ impl History {
     pub fn counts(&self) -> AnswerCounts {
         let mut counts = AnswerCounts::default();
         for grab in self.grabs.lock().unwrap().values().flatten() {
-            counts.add(grab.answer.as_ref());
+            *counts.entry(name(grab.answer.as_ref())).or_default() += 1;
         }
         counts
     }
 
     /// Checks every answer against the ledger and against earlier answers.
-    pub fn check(&self, world: &World, books: &Books) -> AnswerCounts {
-        let mut counts = self.counts();
+    pub fn check(&self, world: &World, books: &Books) {
         let grabs = self.grabs.lock().unwrap();
         for Known { terms, .. } in world.known() {
             let (Some(packet), Some(grabs)) = (books.packets.get(&terms.id.to_string()), grabs.get(&terms.id)) else {
                 continue;
             };
             admits(world, &terms, packet, grabs);
-            if terms.ack == AckMode::Redis && world.has_lost() {
-                // A hold that Redis acknowledged and then lost is lost.
-                continue;
-            }
-            keeps_promises(world, &terms, packet, grabs);
-            if terms.id.part_count() == 1 && terms.count <= CHECKED_SLIPS_MAX {
-                match is_linearizable(terms.count, calls(world, &terms, packet, grabs)) {
-                    Some(true) => counts.decided += 1,
-                    Some(false) => {
-                        counts.decided += 1;
-                        world.violated(Kind::Linearizability, format!("the history of {}", terms.id));
-                    }
-                    None => counts.undecided += 1,
-                }
+            // A hold that Redis acknowledged and then lost is lost.
+            if terms.ack == AckMode::Ledger || !world.has_lost() {
+                keeps_promises(world, &terms, packet, grabs);
             }
         }
-        counts
     }
 }
 
@@ -307,78 +249,4 @@ fn keeps_promises(world: &World, terms: &Terms, packet: &PacketBooks, grabs: &[G
             world.violated(Kind::Promise, what);
         }
     }
-}
-
-/// A packet's history for the checker. A slip that is gone stays gone, so the history keeps only:
-/// - the first *grabbed* of each user;
-/// - the last denial of each winner;
-/// - the first *sold out* of all.
-fn calls(world: &World, terms: &Terms, packet: &PacketBooks, grabs: &[Grab]) -> Vec<Call> {
-    let mut users: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut calls = Vec::new();
-    let written = world.decisions(terms.id);
-    for (slip, decision) in &packet.decisions {
-        let committed = 2 * written.get(slip).copied().unwrap_or_default();
-        let Some(user) = &decision.user else {
-            let returned = Some((committed, Ret::Done));
-            calls.push(Call { op: Op::Refund(*slip), invoked: committed - 1, returned });
-            continue;
-        };
-        let next = users.len();
-        let number = *users.entry(user).or_insert(next);
-        let asked = grabs.iter().filter(|grab| grab.user.as_str() == user).map(|grab| grab.invoked).min();
-        let invoked = 2 * asked.unwrap_or_default();
-        let op = Op::Take { user: number, slip: *slip };
-        calls.push(Call { op, invoked, returned: Some((committed.max(invoked), Ret::Done)) });
-    }
-    for (slip, user, since) in world.holds(terms.id) {
-        if packet.decisions.get(&slip).is_none_or(|decision| decision.user.as_deref() != Some(user.as_str()))
-            && slip < terms.count
-        {
-            calls.push(Call { op: Op::Stray(slip), invoked: 2 * since, returned: None });
-        }
-    }
-    calls.extend(answers(world, &users, grabs));
-    calls
-}
-
-fn answers(world: &World, users: &BTreeMap<&str, usize>, grabs: &[Grab]) -> Vec<Call> {
-    let mut wins: BTreeMap<usize, Call> = BTreeMap::new();
-    let mut denials: BTreeMap<(usize, bool), Call> = BTreeMap::new();
-    let mut first_sold_out: Option<Call> = None;
-    for grab in grabs {
-        let ret = match &grab.answer {
-            Some(GrabOutcome::Grabbed { claim, .. }) => Ret::Slip(claim.slip),
-            Some(GrabOutcome::SoldOut) if grab.is_ending => Ret::No,
-            Some(GrabOutcome::SoldOut) => Ret::SoldOut,
-            Some(GrabOutcome::Refused(Refusal::TooManyTries { .. })) | None => continue,
-            Some(GrabOutcome::Refused(_) | GrabOutcome::NotStarted { .. }) if world.has_lost() => continue,
-            Some(
-                GrabOutcome::Refused(_)
-                | GrabOutcome::NotStarted { .. }
-                | GrabOutcome::Expired
-                | GrabOutcome::Closed
-                | GrabOutcome::NotFound,
-            ) => Ret::No,
-        };
-        let winner = users.get(grab.user.as_str()).copied();
-        let op = Op::Ask(winner.unwrap_or(usize::MAX));
-        let call = Call { op, invoked: 2 * grab.invoked, returned: Some((2 * grab.returned, ret)) };
-        if ret == Ret::SoldOut && first_sold_out.as_ref().is_none_or(|first| first.returned > call.returned) {
-            first_sold_out = Some(call.clone());
-        }
-        let Some(winner) = winner else { continue };
-        if matches!(ret, Ret::Slip(_)) {
-            let first = wins.entry(winner).or_insert_with(|| call.clone());
-            if first.returned > call.returned {
-                *first = call;
-            }
-        } else {
-            let last = denials.entry((winner, ret == Ret::SoldOut)).or_insert_with(|| call.clone());
-            if last.invoked < call.invoked {
-                *last = call;
-            }
-        }
-    }
-    wins.into_values().chain(denials.into_values()).chain(first_sold_out).collect()
 }

@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A defect of the simulation itself must stop it.
 
 mod audit;
-mod chance;
 mod faults;
 mod history;
 mod hot;
@@ -12,17 +11,13 @@ mod mutants;
 mod plan;
 mod process;
 mod run;
-mod search;
-mod spec;
 mod table;
 mod trace;
-mod violation;
 mod world;
 
 pub use faults::{Fault, Struck};
 pub use history::AnswerCounts;
 pub use mutants::Mutant;
-pub use run::{Outcome, run};
-pub use search::{Totals, run_all};
-pub use violation::{Kind, Violation};
+pub use run::{Outcome, Totals, run, run_all};
+pub use trace::{Kind, Violation};
 pub use world::Tally;

@@ -1,6 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
+use clap::ValueEnum;
 use serde_dynamo::AttributeValue;
 use shared::domain::{Amount, Claim, PacketId, PartId, Terms, UserId};
 use shared::memory::MemoryHot;
@@ -14,7 +15,7 @@ use crate::table::terms_of;
 use crate::world::World;
 
 /// A mistake, made between the stores and the use cases. A simulation that does not find it is worth nothing.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum Mutant {
     /// A decision is written even if the slip has one.
     NoSlipDecision,
@@ -58,60 +59,6 @@ pub enum Mutant {
     SeedAtExpiry,
     /// A packet starts by the process' clock.
     StartByProcessClock,
-}
-
-impl Mutant {
-    /// Every mutant.
-    pub const ALL: [Self; 21] = [
-        Self::NoSlipDecision,
-        Self::NoClaimDecision,
-        Self::CountedRefund,
-        Self::AcknowledgedBeforeCommit,
-        Self::UnconfirmedAnswer,
-        Self::UncertainNegative,
-        Self::FreshTime,
-        Self::PutBackAfterTimeout,
-        Self::AmountFromRedis,
-        Self::SettledEarly,
-        Self::RedisBeforeLedger,
-        Self::LoaderOverwrites,
-        Self::RefundWithoutDraining,
-        Self::KeyNotReread,
-        Self::SeedAtExpiry,
-        Self::LoaderKnowsNoClose,
-        Self::CloseSkipsUnloaded,
-        Self::RefundBeforeTold,
-        Self::SuspensionReadBefore,
-        Self::CountedApart,
-        Self::StartByProcessClock,
-    ];
-
-    /// A label, as `make mutants` prints it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::NoSlipDecision => "no decision for a slip",
-            Self::NoClaimDecision => "no check whether the user has a claim",
-            Self::CountedRefund => "refund = total − counted claims",
-            Self::AcknowledgedBeforeCommit => "outbox emptied before the commit",
-            Self::UnconfirmedAnswer => "an unconfirmed hold given as the answer",
-            Self::UncertainNegative => "an in-doubt \"no slip\" given as certain",
-            Self::FreshTime => "a retry with a fresh time",
-            Self::PutBackAfterTimeout => "a slip put back after a timeout",
-            Self::AmountFromRedis => "amounts taken from Redis",
-            Self::SettledEarly => "settled before every slip is decided",
-            Self::RedisBeforeLedger => "Redis loaded before the ledger",
-            Self::LoaderOverwrites => "a loader without \"only if absent\"",
-            Self::RefundWithoutDraining => "a refund without draining, `redis` mode",
-            Self::KeyNotReread => "\"insufficient balance\" without reading the key",
-            Self::SeedAtExpiry => "the seed shown from the expiry on",
-            Self::LoaderKnowsNoClose => "a loader that does not read whether the packet is closed",
-            Self::CloseSkipsUnloaded => "a close that skips a part which is not loaded",
-            Self::RefundBeforeTold => "a refund before Redis knows of the close",
-            Self::SuspensionReadBefore => "a suspension that is no condition of the transaction",
-            Self::CountedApart => "a day's sum outside the transaction of the send",
-            Self::StartByProcessClock => "a start by the process' clock",
-        }
-    }
 }
 
 /// Makes the mistakes that lie between one process and the table.

@@ -3,7 +3,7 @@ use std::time::Duration;
 use shared::domain::{AckMode, Amount, Labels, Passphrase, Split, Timestamp, UserId};
 use shared::service::NewPacket;
 
-use crate::chance::Chance;
+use crate::faults::Chance;
 use crate::process::Setup;
 
 /// Money that a sender has beyond the packet's amount; at most this much is withdrawn.

@@ -2,8 +2,11 @@ mod close;
 
 use std::cell::Cell;
 use std::fmt::Debug;
+use std::ops::Range;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, Once};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Once, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use shared::domain::{
@@ -17,13 +20,12 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use crate::audit::{Books, audit};
-use crate::chance::Chance;
-use crate::faults::Fault;
+use crate::faults::{Chance, Fault, Struck};
 use crate::history::{AnswerCounts, History};
 use crate::mutants::Mutant;
 use crate::plan::{EXTRA, GrabPlan, PacketPlan, Plan};
 use crate::process::{CURRENCY, Process, Setup, Slots, settling};
-use crate::violation::Kind;
+use crate::trace::{Kind, Violation};
 use crate::world::{Known, Tally, World};
 
 /// How long a run of settle may take.
@@ -60,6 +62,73 @@ pub fn run(seed: u64, mutant: Option<Mutant>, readable: bool) -> Outcome {
         let run = Run { world: Arc::clone(&world), slots, plan, history: History::default(), keys: Mutex::default() };
         Arc::new(run).go().await
     })
+}
+
+/// The results of many runs.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// The number of runs.
+    pub runs: u64,
+    /// The faults that struck.
+    pub struck: Struck,
+    /// Store calls that were executed.
+    pub operations: u64,
+    /// What users were answered.
+    pub answers: AnswerCounts,
+    /// Seeds of runs that broke a promise, lowest first, each with its first violation.
+    pub failed: Vec<(u64, Violation)>,
+}
+
+impl Totals {
+    fn add(&mut self, seed: u64, mut outcome: Outcome) {
+        self.runs += 1;
+        self.struck.merge(&outcome.tally.struck);
+        self.operations += outcome.tally.operations;
+        for (answer, count) in outcome.answers {
+            *self.answers.entry(answer).or_default() += count;
+        }
+        if !outcome.tally.violations.is_empty() {
+            self.failed.push((seed, outcome.tally.violations.remove(0)));
+        }
+    }
+}
+
+/// Runs all `seeds` on `threads` threads, and calls `progress` after each. Ends early once that returns true.
+///
+/// # Panics
+/// If a run panics.
+pub fn run_all(
+    seeds: Range<u64>,
+    mutant: Option<Mutant>,
+    threads: usize,
+    mut progress: impl FnMut(&Totals) -> bool,
+) -> Totals {
+    let mut totals = Totals::default();
+    let (next, stop) = (AtomicU64::new(seeds.start), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let (results, done) = mpsc::channel();
+        for _ in 0..threads {
+            let results = results.clone();
+            let (next, stop) = (&next, &stop);
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end || results.send((seed, run(seed, mutant, false))).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(results);
+        for (seed, outcome) in done {
+            totals.add(seed, outcome);
+            if progress(&totals) {
+                stop.store(true, Ordering::Relaxed);
+            }
+        }
+    });
+    totals.failed.sort_by_key(|(seed, _)| *seed);
+    totals
 }
 
 thread_local! {
@@ -128,11 +197,11 @@ impl Run {
         self.close_quietly().await;
         self.expire_all().await;
         self.ask_again("after they were settled").await;
-        let answers = self.check().await;
+        self.check().await;
         if PANICS.replace(0) > 0 {
             self.world.violated(Kind::Answer, "a task panicked".to_owned());
         }
-        Outcome { tally: self.world.tally(), answers }
+        Outcome { tally: self.world.tally(), answers: self.history.counts() }
     }
 
     /// All planned events, with faults.
@@ -518,8 +587,8 @@ impl Run {
     }
 
     /// All checks at the end.
-    async fn check(&self) -> AnswerCounts {
-        let Some(books) = self.audit() else { return self.history.counts() };
+    async fn check(&self) {
+        let Some(books) = self.audit() else { return };
         for (id, packet) in &books.packets {
             if !packet.settled {
                 self.world.violated(Kind::Liveness, format!("{id} is not settled"));
@@ -536,7 +605,7 @@ impl Run {
             self.world.judge_closed(terms.id, false);
         }
         self.check_views(&books).await;
-        self.history.check(&self.world, &books)
+        self.history.check(&self.world, &books);
     }
 
     /// The views show the ledger's content.

@@ -5,11 +5,10 @@ use shared::ledger::Ledger;
 use shared::memory::MemoryTable;
 use shared::ports::{Batch, Entropy, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
 
-use crate::chance::Chance;
-use crate::faults::Fault;
+use crate::faults::{Chance, Fault};
 use crate::hot::now;
 use crate::mutants::TableMutant;
-use crate::violation::Kind;
+use crate::trace::Kind;
 use crate::world::{Life, World};
 
 /// The table as one process reaches it: over an unreliable network.

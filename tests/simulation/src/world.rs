@@ -12,11 +12,9 @@ use shared::redis::{PartKeys, partition_of};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::chance::Chance;
-use crate::faults::{Fault, Rates, Struck};
+use crate::faults::{Chance, Fault, Rates, Struck};
 use crate::mutants::Mutant;
-use crate::trace::Trace;
-use crate::violation::{Kind, Violation};
+use crate::trace::{Kind, Trace, Violation};
 
 /// The time at which every run begins, in milliseconds since the epoch.
 const EPOCH_MS: u64 = 1_700_000_000_000;
@@ -109,8 +107,8 @@ struct State {
     held: BTreeMap<(PacketId, u32), (u64, Timestamp)>,
     /// The tick at which each slip was first seen held for a user.
     holds: BTreeMap<(PacketId, u32, UserId), u64>,
-    /// Each decision as it was first written, and its tick.
-    decisions: BTreeMap<Key, (Item, u64)>,
+    /// Each decision as it was first written.
+    decisions: BTreeMap<Key, Item>,
     /// The packets that the operator has asked to close, and the tick at which that was answered.
     closing: BTreeSet<PacketId>,
     closed: BTreeMap<PacketId, u64>,
@@ -473,9 +471,7 @@ impl World {
     pub fn decided(&self, key: &Key, decision: &Item) {
         let changed = {
             let mut state = self.state();
-            let tick = state.tick;
-            let first = state.decisions.entry(key.clone()).or_insert_with(|| (decision.clone(), tick));
-            first.0 != *decision
+            state.decisions.entry(key.clone()).or_insert_with(|| decision.clone()) != decision
         };
         if changed {
             self.violated(Kind::Decision, format!("the decision {} {} has changed", key.pk, key.sk));
@@ -495,14 +491,6 @@ impl World {
     /// Whether a packet was in the table before `tick`.
     pub fn committed_before(&self, id: PacketId, tick: u64) -> bool {
         self.state().known.get(&id).and_then(|known| known.committed).is_some_and(|committed| committed < tick)
-    }
-
-    /// When each decision of a packet was written, by slip.
-    pub fn decisions(&self, packet: PacketId) -> BTreeMap<u32, u64> {
-        let state = self.state();
-        let prefix = format!("SLIPS#{packet}#");
-        let of_packet = state.decisions.iter().filter(|(key, _)| key.pk.starts_with(&prefix));
-        of_packet.map(|(key, (_, tick))| (key.sk.parse().unwrap(), *tick)).collect()
     }
 
     /// Notes the amount that the hot store named for the slip that it holds for a user.

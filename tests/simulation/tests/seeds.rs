@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use simulation::{Kind, Mutant, run, run_all};
+use clap::ValueEnum;
+use simulation::{Fault, Kind, Mutant, run, run_all};
 
 /// Seeds of one run of these tests. `make mutants OF=rust` runs them for each change of the code, with fewer.
 fn seeds() -> u64 {
@@ -48,13 +49,11 @@ fn no_promise_is_broken() {
         println!("{violation}\n  make simulate SEED={seed}");
     }
     assert!(totals.failed.is_empty(), "{} seeds break a promise", totals.failed.len());
-    let counts = totals.answers;
-    let (answers, none) = ([counts.grabbed, counts.sold_out, counts.expired], [counts.not_found, counts.unknown]);
-    let all = [&answers[..], &[counts.not_started, counts.refused], &none].concat();
-    assert!(all.iter().all(|count| *count > seeds / 10), "some answers are rare: {counts:?}");
-    // About one history in 20,000 is too long for the checker.
-    assert!(counts.decided > seeds / 2 && counts.undecided <= counts.decided / 1_000, "{counts:?}");
-    for fault in simulation::Fault::ALL {
+    for answer in ["grabbed", "sold out", "expired", "not started", "refused", "not found", "unknown"] {
+        let count = totals.answers.get(answer).copied().unwrap_or_default();
+        assert!(count > seeds / 10, "{answer} was answered {count} times");
+    }
+    for &fault in Fault::value_variants() {
         assert!(totals.struck.of(fault) > seeds / 500, "{fault:?} struck {} times", totals.struck.of(fault));
     }
 }
@@ -73,7 +72,7 @@ fn a_seed_replays_exactly() {
 
 #[test]
 fn every_planted_bug_is_found_by_its_seed() {
-    assert_eq!(FOUND.map(|(mutant, ..)| mutant), Mutant::ALL);
+    assert!(Mutant::value_variants().iter().all(|mutant| FOUND.iter().any(|(found, ..)| found == mutant)));
     for (mutant, seed, kind) in FOUND {
         let violations = run(seed, Some(mutant), false).tally.violations;
         assert_eq!(violations.first().map(|violation| violation.kind), Some(kind), "{mutant:?}: {violations:?}");

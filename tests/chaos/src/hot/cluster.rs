@@ -4,8 +4,8 @@ use redis::{Value, cmd};
 use shared::redis::test_server::{TestServer, free_port, poll};
 
 use super::{Harm, harm_server, info_says, meanwhile};
-use crate::redis_proxy::RedisProxy;
-use crate::tally::Tally;
+use crate::proxies::RedisProxy;
+use crate::report::Tally;
 use tests::dice::Dice;
 
 /// The possible harms to a cluster. Its nodes have no files, so a primary that dies restarts empty.

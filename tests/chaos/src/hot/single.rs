@@ -5,8 +5,8 @@ use redis::cmd;
 use shared::redis::test_server::TestServer;
 
 use super::{Harm, harm_server, info_says, meanwhile};
-use crate::redis_proxy::RedisProxy;
-use crate::tally::Tally;
+use crate::proxies::RedisProxy;
+use crate::report::Tally;
 use tests::dice::Dice;
 
 /// The possible harms to a single server.

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::Run;
 use crate::plan::GrabPlan;
-use crate::violation::Kind;
+use crate::trace::Kind;
 use crate::world::Known;
 
 /// A user whose first grab comes once a packet is closed.

@@ -13,14 +13,13 @@ use hyper_util::rt::TokioIo;
 use lambda_http::{Body, Request};
 use local::gateway::{Function, Gateway, Invoke, SettleFailed};
 use shared::batching::AdmissionLimiter;
-use shared::domain::PacketId;
 use shared::dynamodb::SdkTable;
 use shared::redis::RedisStore;
 use shared::service::{GrabSlip, Report};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::BoxError;
-use crate::concurrent::Grabs;
+use crate::clients::Grabs;
 use crate::ours::Engine;
 use crate::rush::{Got, Rush};
 
@@ -86,25 +85,23 @@ pub struct Http {
     _gateway: Gateway,
     client: Client<Connections>,
     engine: Arc<Engine>,
-    packet: Mutex<Option<PacketId>>,
     sold_out: bool,
 }
 
 impl Http {
     /// Clients of a gateway with these answers. With `sold_out`, a packet has no slip left when its rush begins.
-    pub async fn new(answers: Answers, engine: Arc<Engine>, sold_out: bool) -> Result<Self, BoxError> {
+    pub async fn new(answers: Answers, engine: Arc<Engine>, sold_out: bool) -> Result<Arc<Self>, BoxError> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let gateway = Gateway::serve(listener, Arc::new(answers), AdmissionLimiter::new(ROOM), ROOM)?;
         let connections = Connections { address: gateway.address(), idle: Arc::default() };
         let client = Client::new(connections, "", Caller::Nobody).retrying(Retries::NONE);
-        Ok(Self { _gateway: gateway, client, engine, packet: Mutex::default(), sold_out })
+        Ok(Arc::new(Self { _gateway: gateway, client, engine, sold_out }))
     }
 }
 
 impl Grabs for Http {
     async fn fill(&self, rush: &Rush) -> Result<(), BoxError> {
-        let id = self.engine.send(rush.slips).await?;
-        *lock(&self.packet) = Some(id);
+        self.engine.fill(rush).await?;
         if self.sold_out {
             for slip in 0..rush.slips {
                 self.grab(0, &format!("winner-{slip}")).await?;
@@ -113,8 +110,8 @@ impl Grabs for Http {
         Ok(())
     }
 
-    async fn grab(&self, _packet: usize, user: &str) -> Result<Got, BoxError> {
-        let id = lock(&self.packet).ok_or("no packet")?.to_string();
+    async fn grab(&self, packet: usize, user: &str) -> Result<Got, BoxError> {
+        let id = self.engine.packet(packet).to_string();
         Ok(match self.client.by(Caller::Local(user.to_owned())).grab(&id, None).await? {
             GrabResult::Grabbed { slip, .. } => Got::Slip(slip.into()),
             GrabResult::SoldOut { .. }

@@ -1,0 +1,109 @@
+//! The workloads. A to D and TLS are acknowledged by Redis, as in all published designs; L and E by the ledger.
+
+use std::sync::Arc;
+
+use crate::BoxError;
+use crate::designs::{Design, LockCounter, LuaQueue, LuaQueuePipelined, PureQueue};
+use crate::http::{Answers, Http};
+use crate::lab::Lab;
+use crate::ours::{BareClaims, Collected, Engine, OneUser};
+use crate::rush::Rush;
+
+const SLIPS: u32 = 100_000;
+/// Requests of B, all in flight at once.
+const CROWD: u32 = 10_000;
+/// Requests in flight in E and L.
+const WITH_LEDGER: usize = 64;
+
+/// A to D: every design with its published client, then lua-queue and this engine with many requests in flight.
+pub async fn hot(lab: &mut Lab, workload: &'static str) -> Result<(), BoxError> {
+    let (rush, in_flight) = match workload {
+        // Everybody wins.
+        "A" => (Rush::all_win(SLIPS), 1_000),
+        // Many users and few slips.
+        "B" => (Rush::crowd(100, CROWD), CROWD as usize),
+        // Many packets.
+        "C" => (Rush::spread(1_000, 100), 1_000),
+        // Everybody asks twice.
+        _ => (Rush::with_repeats(SLIPS), 1_000),
+    };
+    let published: [&dyn Design; 3] = [&LuaQueue, &LockCounter::default(), &PureQueue];
+    pipelined(lab, workload, rush, in_flight, &published).await
+}
+
+/// A again, with few requests in flight.
+pub async fn few_in_flight(lab: &mut Lab) -> Result<(), BoxError> {
+    pipelined(lab, "A", Rush::all_win(SLIPS), 20, &[]).await
+}
+
+async fn pipelined(
+    lab: &mut Lab,
+    workload: &'static str,
+    rush: Rush,
+    in_flight: usize,
+    published: &[&dyn Design],
+) -> Result<(), BoxError> {
+    let (engine, redis, rush) = (Engine::new(lab, workload, "redis").await?, lab.redis_config(), Arc::new(rush));
+    let lua_queue = Arc::new(LuaQueuePipelined::new(&redis)?);
+    let one_user = OneUser::new(&engine, &redis, 1, in_flight).await?;
+    let collected = Collected::new(&engine);
+    let name = |scheme: &str| format!("{scheme}, {in_flight} in flight");
+    for _ in 0..lab.rounds {
+        for design in published {
+            lab.threads(workload, *design, &rush).await?;
+        }
+        lab.concurrent(workload, &name("lua-queue pipelined"), &lua_queue, &rush, in_flight).await?;
+        lab.concurrent(workload, &name("ours, one user a call"), &one_user, &rush, in_flight).await?;
+        lab.concurrent(workload, &name("ours, collected"), &collected, &rush, in_flight).await?;
+    }
+    Ok(())
+}
+
+/// What TLS costs Redis, one user a call. Over one connection a read or a write of the server has many calls. An execution of Lambda
+/// has a connection of its own with one call in flight. There each call is a read and a write by itself, and a record of TLS.
+pub async fn tls(lab: &mut Lab) -> Result<(), BoxError> {
+    let Some(secure) = lab.tls_config() else { return Ok(()) };
+    let (engine, rush) = (Engine::new(lab, "TLS", "redis").await?, Arc::new(Rush::all_win(SLIPS)));
+    let mut schemes = Vec::new();
+    for (connections, in_flight) in [(1, 1_000), (200, 1)] {
+        for (what, redis) in [("plain", lab.redis_config()), ("TLS", secure.clone())] {
+            let design = OneUser::new(&engine, &redis, connections, in_flight).await?;
+            schemes.push((format!("{what}, {connections} × {in_flight}"), design, connections * in_flight));
+        }
+    }
+    for _ in 0..lab.rounds {
+        for (name, design, in_flight) in &schemes {
+            lab.concurrent("TLS", name, design, &rush, *in_flight).await?;
+        }
+    }
+    Ok(())
+}
+
+/// (L) 450 users and 300 slips. Then B in the same way.
+pub async fn l(lab: &mut Lab) -> Result<(), BoxError> {
+    let (rush, crowd) = (Arc::new(Rush::crowd(300, 450)), Arc::new(Rush::crowd(100, CROWD)));
+    let ours = Collected::new(&Engine::new(lab, "L", "ledger").await?);
+    for _ in 0..lab.rounds {
+        lab.concurrent("L", "ours, acknowledged by the ledger", &ours, &rush, WITH_LEDGER).await?;
+        lab.concurrent("B", "ours, acknowledged by the ledger", &ours, &crowd, CROWD as usize).await?;
+    }
+    Ok(())
+}
+
+/// (E) Whole HTTP requests.
+pub async fn e(lab: &mut Lab) -> Result<(), BoxError> {
+    let (losers, winners) = (Arc::new(Rush::crowd(1, 20_000)), Arc::new(Rush::all_win(5_000)));
+    let engine = Engine::new(lab, "E", "ledger").await?;
+    let open = |answers, sold_out| Http::new(answers, Arc::clone(&engine), sold_out);
+    let ours = || Answers::Grab(Box::new(engine.grab_slip()));
+    let constant = open(Answers::Constant, false).await?;
+    let (sold_out, winning) = (open(ours(), true).await?, open(ours(), false).await?);
+    let bare = Arc::new(BareClaims(Arc::clone(&engine)));
+    for _ in 0..lab.rounds {
+        lab.concurrent("E", "a constant answer", &constant, &losers, WITH_LEDGER).await?;
+        lab.concurrent("E", "ours, losers", &sold_out, &losers, WITH_LEDGER).await?;
+        lab.concurrent("E", "ours, winners", &winning, &winners, WITH_LEDGER).await?;
+        lab.concurrent("E", "bare claim transactions", &bare, &winners, WITH_LEDGER).await?;
+    }
+    Ok(())
+}
