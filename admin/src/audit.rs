@@ -1,61 +1,61 @@
+use std::ops::ControlFlow;
 use std::time::Duration;
 
-use ::audit::{Auditor, Imbalance, Progress, Report};
+use ::audit::{Auditor, Progress, Report};
 use shared::ports::{Clock, System};
 use tokio::time::Instant;
 
 use crate::deployment::{Deployed, Failed, Table};
 use crate::options::{Audit, Deployment};
-use crate::text::columns;
+use crate::text::{fields, table};
 use crate::{Exit, Outcome};
 
 /// How long an audit may take: longer than any table needs, so that only its end or a failure ends it.
 const TIMEOUT: Duration = Duration::from_hours(24 * 365);
-
-/// How an audit with a deadline ended.
-pub enum Done {
-    /// All is audited.
-    Finished(Outcome),
-    /// The deadline came first; this is where it continues.
-    Interrupted(Progress),
-}
+/// Segments of the table that are read at once.
+const SEGMENTS: u32 = 8;
+/// What a report says in any case.
+const FIGURES: &str =
+    "packets slips wallets movements deposited withdrawn in_wallets in_slips imbalance_count unjudged_count";
 
 /// Audits the ledger, however long that takes.
 pub async fn to_the_end(deployment: &Deployment, options: &Audit, json: bool) -> Result<Outcome, Failed> {
-    let begun = begin(options)?;
     let table = Table::of(deployment).await;
     table.announce();
-    let done = Auditor::new(table.client, table.name).run(begun, Instant::now() + TIMEOUT).await;
+    let done = Auditor::new(table.client, table.name).run(begin(options)?, Instant::now() + TIMEOUT).await;
     let done = done.map_err(|error| Failed::from(error).in_table(&table.place))?;
-    Ok(outcome(&done, json))
+    Ok(outcome(done.report(), json))
 }
 
-/// Audits the ledger until `deadline`, from the beginning or from where an earlier call ended.
+/// Audits the ledger until `deadline`, from the beginning or from where an earlier call ended. If the deadline comes first, it returns
+/// where the audit continues.
 pub async fn until(
     deadline: Instant,
     deployed: &Deployed,
     options: &Audit,
     resume: Option<Progress>,
     json: bool,
-) -> Result<Done, Failed> {
+) -> Result<ControlFlow<Outcome, Progress>, Failed> {
     let progress = match resume {
         Some(progress) => progress.checked()?,
         None => begin(options)?,
     };
     let run = deployed.auditor.run(progress, deadline).await;
     let progress = run.map_err(|error| Failed::from(error).in_table(&deployed.place))?;
-    Ok(if progress.is_done() { Done::Finished(outcome(&progress, json)) } else { Done::Interrupted(progress) })
+    Ok(match progress.is_done() {
+        true => ControlFlow::Break(outcome(progress.report(), json)),
+        false => ControlFlow::Continue(progress),
+    })
 }
 
 fn begin(options: &Audit) -> Result<Progress, Failed> {
     Ok(match options.since {
-        Some(since) => Progress::since(System.now().before(since).ms(), options.segments)?,
-        None => Progress::full(options.segments)?,
+        Some(since) => Progress::since(System.now().before(since).ms(), SEGMENTS)?,
+        None => Progress::full(SEGMENTS)?,
     })
 }
 
-fn outcome(done: &Progress, json: bool) -> Outcome {
-    let report = done.report();
+fn outcome(report: &Report, json: bool) -> Outcome {
     let exit = match (report.imbalance_count, report.unjudged_count) {
         (0, 0) => Exit::Good,
         (0, _) => Exit::Unfinished,
@@ -65,29 +65,12 @@ fn outcome(done: &Progress, json: bool) -> Outcome {
 }
 
 fn in_words(report: &Report) -> String {
-    let Report { figures, imbalance_count, imbalances, unjudged_count, unjudged } = report;
-    let rows = [
-        ("packets", format!("{}, with {} slips", figures.packets, figures.slips)),
-        ("wallets", format!("{}, with {} movements", figures.wallets, figures.movements)),
-        ("money", format!("{} came in, {} went out", figures.deposited, figures.withdrawn)),
-        ("", format!("{} in wallets, {} in slips without an owner", figures.in_wallets, figures.in_slips)),
-    ];
-    let mut paragraphs = vec![columns(&[], rows.map(|(name, value)| vec![name.to_owned(), value]))];
-    if *imbalance_count > 0 {
-        paragraphs.push(match imbalances.len() as u64 {
-            listed if listed < *imbalance_count => format!("imbalances: {imbalance_count}, among them {listed}:"),
-            _ => format!("imbalances: {imbalance_count}"),
-        });
-        paragraphs.extend(imbalances.iter().map(|Imbalance { kind, key, expected, found }| {
-            format!("{}  {key}\n  expected  {expected}\n  found     {found}", kind.name())
-        }));
+    let mut paragraphs = vec![fields(report, FIGURES)];
+    if !report.imbalances.is_empty() {
+        paragraphs.push(table(&report.imbalances, "kind key expected found"));
     }
-    if *unjudged_count > 0 {
-        let some = unjudged.join("\n  ");
-        paragraphs.push(format!("not judged, because they kept changing: {unjudged_count}\n  {some}"));
-    }
-    if report.is_balanced() {
-        paragraphs.push("balanced".to_owned());
+    if !report.unjudged.is_empty() {
+        paragraphs.push(format!("not judged, because they kept changing:\n{}", report.unjudged.join("\n")));
     }
     paragraphs.join("\n\n")
 }

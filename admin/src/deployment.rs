@@ -1,9 +1,10 @@
 use std::io::Write;
 use std::path::Path;
 
-use ::audit::Auditor;
+use ::audit::{Auditor, Item, ReadError, Reader, Segment};
 use ::aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
+use futures::stream::{self, Stream, StreamExt};
 use shared::config::{Config, ConfigError};
 use shared::domain::PacketId;
 use shared::dynamodb::SdkTable;
@@ -27,12 +28,9 @@ pub enum Failed {
     /// Invalid options of an audit.
     #[error(transparent)]
     Event(#[from] ::audit::TooManySegments),
-    /// The audit could not read the table.
-    #[error("the audit could not finish")]
-    Audit(#[from] ::audit::ReadError),
-    /// The journal could not read the table.
-    #[error("the journal could not finish")]
-    Journal(#[source] ::audit::ReadError),
+    /// The table could not be read.
+    #[error("the table was not read to its end")]
+    Unread(#[from] ReadError),
     /// A store did not answer.
     #[error(transparent)]
     Store(Failure),
@@ -48,24 +46,12 @@ pub enum Failed {
     /// An item does not read as an event.
     #[error(transparent)]
     Unreadable(#[from] shared::events::Unreadable),
-    /// The events could not be read.
-    #[error("not all events are delivered again")]
-    Events(#[source] ::audit::ReadError),
-    /// No such event.
-    #[error("there is no event {0}")]
-    NoEvent(String),
-    /// No such packet.
-    #[error("there is no packet {0}")]
-    NoPacket(PacketId),
-    /// The input can't be verified.
+    /// What was asked for is not there, or can't be done.
     #[error("{0}")]
-    Unverifiable(String),
+    Refused(String),
     /// A plan can't be made.
     #[error(transparent)]
     Plan(#[from] plan::PlanError),
-    /// The command does not go to the function.
-    #[error("{0}")]
-    NoFunction(&'static str),
     /// The function's answer can't be used.
     #[error("the function's answer was not understood: {0}")]
     Answer(String),
@@ -111,13 +97,16 @@ impl From<Failure> for Failed {
 }
 
 impl Failed {
+    /// There is no such packet.
+    pub(crate) fn no_packet(id: PacketId) -> Self {
+        Self::Refused(format!("there is no packet {id}"))
+    }
+
     /// Says which table it is that did not answer.
     #[must_use]
     pub fn in_table(self, place: &str) -> Self {
         match self {
-            Self::Audit(_) | Self::Journal(_) | Self::Events(_) | Self::Store(_) => {
-                Self::Table(place.to_owned(), Box::new(self))
-            }
+            Self::Unread(_) | Self::Store(_) => Self::Table(place.to_owned(), Box::new(self)),
             other => other,
         }
     }
@@ -151,6 +140,25 @@ impl Table {
     pub fn announce(&self) {
         let _ = writeln!(std::io::stderr(), "reading {}", self.place);
     }
+}
+
+/// The segments of the table that are read at once.
+const SEGMENTS: i32 = 8;
+
+/// All items of a table with these attributes, page by page.
+pub fn pages<'a>(
+    reader: &'a Reader,
+    attributes: &'a [&'a str],
+) -> impl Stream<Item = Result<Vec<Item>, ReadError>> + Unpin + 'a {
+    let segment = move |index| {
+        // `Some` while there is a page after this key.
+        Box::pin(stream::try_unfold(Some(None), move |place| async move {
+            let Some(last) = place else { return Ok(None) };
+            let page = reader.scan_items(Segment { index, of: SEGMENTS }, attributes, last.as_ref()).await?;
+            Ok(Some((page.items, page.next.map(Some))))
+        }))
+    };
+    stream::iter(0..SEGMENTS).map(segment).flatten_unordered(None)
 }
 
 /// Both stores of a deployment.

@@ -1,6 +1,7 @@
 //! A part's data in Redis.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::LazyLock;
 
 use serde::Serialize;
@@ -14,35 +15,41 @@ static INSPECT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("in
 #[derive(Debug, Default)]
 pub struct HotPart {
     /// User → their claim or hold; and the terms, in fields that begin with `#`.
-    fields: BTreeMap<String, String>,
-    free: BTreeSet<u32>,
+    pub fields: BTreeMap<String, String>,
+    pub free: BTreeSet<u32>,
     /// Holds by slip. A slip that is held for two users is broken.
-    held: BTreeMap<u32, Vec<OutboxEntry>>,
-    known: BTreeSet<u32>,
+    pub held: BTreeMap<u32, Vec<OutboxEntry>>,
+    pub known: BTreeSet<u32>,
 }
 
 /// A slip's state in Redis.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case", tag = "state")]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub enum HotSlip {
     /// Its part is not loaded.
     NotLoaded,
     /// The slip is free.
     Free,
-    /// The slip is held for a user.
-    Held {
-        /// The user.
-        user: String,
-        /// Time of the hold, in milliseconds since the epoch.
-        at_ms: u64,
-        /// The reason if the hold is parked.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        parked: Option<String>,
-    },
+    /// The slip is held for a user. Its hold may be parked.
+    Held(OutboxEntry),
     /// The slip's decision is known.
     Known,
     /// None of these, or several.
     Broken,
+}
+
+impl fmt::Display for HotSlip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotLoaded => f.write_str("not loaded"),
+            Self::Free => f.write_str("free"),
+            Self::Held(OutboxEntry { hold, parked }) => {
+                write!(f, "held for {} since {}", hold.user, hold.at)?;
+                parked.iter().try_for_each(|reason| write!(f, ", parked: {reason}"))
+            }
+            Self::Known => f.write_str("known"),
+            Self::Broken => f.write_str("broken"),
+        }
+    }
 }
 
 /// A part's numbers of slips.
@@ -94,9 +101,7 @@ impl HotPart {
     pub fn slip(&self, slip: u32, is_expired: bool) -> HotSlip {
         let held = self.held.get(&slip).map_or(&[][..], Vec::as_slice);
         match (self.is_loaded(), self.free.contains(&slip), held, self.known.contains(&slip)) {
-            (true, false, [OutboxEntry { hold, parked }], false) => {
-                HotSlip::Held { user: hold.user.to_string(), at_ms: hold.at.ms(), parked: parked.clone() }
-            }
+            (true, false, [held], false) => HotSlip::Held(held.clone()),
             (false, ..) => HotSlip::NotLoaded,
             (true, true, [], false) => HotSlip::Free,
             (true, false, [], true) => HotSlip::Known,
@@ -107,50 +112,10 @@ impl HotPart {
 }
 
 /// The holds among the fields of a part's `claims`.
-fn held_by_slip(claims: &BTreeMap<String, String>) -> BTreeMap<u32, Vec<OutboxEntry>> {
+pub fn held_by_slip(claims: &BTreeMap<String, String>) -> BTreeMap<u32, Vec<OutboxEntry>> {
     let mut by_slip: BTreeMap<u32, Vec<OutboxEntry>> = BTreeMap::new();
     for held in claims.iter().filter_map(|(user, claim)| held(user, claim)) {
         by_slip.entry(held.hold.slip).or_default().push(held);
     }
     by_slip
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn part() -> HotPart {
-        let alone = [
-            (fields::EXPIRES_AT, "7"),
-            (fields::PASSPHRASE, "h0:1"),
-            ("ann", "h1:5"),
-            ("bob", "h2:6:no such slip"),
-            ("cat", "g3:1:2"),
-        ];
-        let twice = [("eve", "h4:6"), ("fay", "h6:6"), ("gus", "h6:7")];
-        let found = alone.into_iter().chain(twice).map(|(user, claim)| (user.to_owned(), claim.to_owned())).collect();
-        HotPart { held: held_by_slip(&found), fields: found, free: [0, 4].into(), known: [3].into() }
-    }
-
-    #[test]
-    fn a_slip_is_exactly_one_of_free_held_and_known() {
-        let states = (0..7).map(|slip| part().slip(slip, false)).collect::<Vec<_>>();
-        let held = |user: &str, at_ms, parked: Option<&str>| HotSlip::Held {
-            user: user.to_owned(),
-            at_ms,
-            parked: parked.map(str::to_owned),
-        };
-        let expected = [
-            HotSlip::Free,
-            held("ann", 5, None),
-            held("bob", 6, Some("no such slip")),
-            HotSlip::Known,
-            HotSlip::Broken,
-            HotSlip::Broken,
-            HotSlip::Broken,
-        ];
-        assert_eq!(states, expected);
-        assert_eq!(part().slip(5, true), HotSlip::Free, "an expired part no longer shows its free slips");
-        assert_eq!(HotPart::default().slip(0, false), HotSlip::NotLoaded);
-    }
 }

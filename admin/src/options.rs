@@ -1,6 +1,5 @@
 //! The command line.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -43,7 +42,11 @@ impl Asked {
     /// The right that the command needs in a stack; `None`: it works on files or on queues, not in a stack's network.
     #[must_use]
     pub const fn right(&self) -> Option<Right> {
-        self.command.right()
+        match self.command {
+            Command::Audit(_) | Command::Packet { .. } | Command::Parked => Some(Right::Read),
+            Command::Replay(_) | Command::Rebuild { .. } => Some(Right::Repair),
+            _ => None,
+        }
     }
 }
 
@@ -77,27 +80,13 @@ pub enum Right {
 }
 
 impl Right {
-    /// The function of this right in a stack.
+    /// What it allows, as in the names of the functions: a stack's is `<stack>-operate-<name>`.
     #[must_use]
-    pub fn function(self, stack: &str) -> String {
-        format!("{stack}-operate-{self}")
-    }
-
-    /// What the log says about a command.
-    pub(crate) const fn done(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
-            Self::Read => "a command was run",
-            Self::Repair => "a repair was run",
-        }
-    }
-}
-
-impl fmt::Display for Right {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
             Self::Read => "read",
             Self::Repair => "repair",
-        })
+        }
     }
 }
 
@@ -180,48 +169,11 @@ pub struct Deliver {
     pub to: Option<Timestamp>,
 }
 
-impl Command {
-    /// The right that it needs in a stack; `None`: it works on files or on queues, not in a stack's network.
-    #[must_use]
-    pub const fn right(&self) -> Option<Right> {
-        match self {
-            Self::Audit(_) | Self::Packet { .. } | Self::Parked => Some(Right::Read),
-            Self::Replay(_) | Self::Rebuild { .. } => Some(Right::Repair),
-            Self::Verify(_) | Self::Journal(_) | Self::Reconcile(_) | Self::Plan(_) | Self::Webhooks(_) => None,
-        }
-    }
-
-    /// Its name on the command line.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Audit(_) => "audit",
-            Self::Packet { .. } => "packet",
-            Self::Parked => "parked",
-            Self::Replay(_) => "replay",
-            Self::Verify(_) => "verify",
-            Self::Journal(_) => "journal",
-            Self::Reconcile(_) => "reconcile",
-            Self::Rebuild { .. } => "rebuild",
-            Self::Plan(_) => "plan",
-            Self::Webhooks(_) => "webhooks",
-        }
-    }
-}
-
 #[derive(Args, Debug)]
 pub struct Audit {
-    /// Audit everything; this is the default
-    #[arg(long, conflicts_with = "since")]
-    pub full: bool,
-
-    /// Audit only changes within this time, such as 24h or 90m
+    /// Audit only changes within this time, such as 24h or 90m; without it everything
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub since: Option<Duration>,
-
-    /// Number of segments of the table that are read at once, 1 to 256
-    #[arg(long, value_name = "NUMBER", default_value_t = 8)]
-    pub segments: u32,
 }
 
 #[derive(Args, Debug)]
@@ -273,10 +225,6 @@ pub struct Journal {
     /// The deployment's currency
     #[arg(long, env = "CURRENCY", default_value = "CNY")]
     pub currency: String,
-
-    /// Number of segments of the table that are read at once, 1 to 256
-    #[arg(long, value_name = "NUMBER", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=256))]
-    pub segments: u32,
 }
 
 #[derive(Args, Debug)]
@@ -342,81 +290,4 @@ fn time(text: &str) -> Result<Timestamp, String> {
 fn duration(text: &str) -> Result<Duration, String> {
     let duration: SignedDuration = text.parse().map_err(|_| "expected a time such as 24h or 90m".to_owned())?;
     Duration::try_from(duration).map_err(|_| "a time can't be negative".to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    use super::*;
-
-    fn parse(arguments: &str) -> Result<Options, clap::Error> {
-        Options::try_parse_from(std::iter::once("hongbao-admin").chain(arguments.split_whitespace()))
-    }
-
-    #[test]
-    fn the_definition_is_valid() {
-        Options::command().debug_assert();
-    }
-
-    #[test]
-    fn contradictions_and_missing_arguments_are_refused() {
-        for good in [
-            "audit",
-            "audit --since 24h --json",
-            "--table t audit --full",
-            "replay --all",
-            "parked",
-            "verify -",
-            "verify p.json --json",
-            "journal --day 2026-11-23",
-            "journal --day 2026-11-23 --day-zone America/Sao_Paulo",
-            "journal --day 2026-11-23 --export export --output out --previous before --unfinished",
-            "reconcile journal-2026-11-23 transfers.csv",
-            "reconcile journal-2026-11-23 transfers.csv --kinds claim,refund --output differences.jsonl",
-            "--via hongbao-prod parked",
-            "plan --users 1000000 --within 10s --slips 100000 --set GrabRate=20000 --set tries=1 --seed 2 --json",
-            "plan --sizing",
-            "plan --inputs --set GrabRate=1",
-            "webhooks",
-            "webhooks --queue https://sqs.example/events --dead-letters https://sqs.example/dead --json",
-            "webhooks replay --queue https://sqs.example/events --dead-letters https://sqs.example/dead --json",
-            "webhooks enable",
-            "webhooks deliver evt_38FS4S83HF3Y07WMYNH727QYT0_sent evt_38FS4S83HF3Y07WMYNH727QYT0_claimed_7",
-            "webhooks deliver --from 2026-11-20T13:30:00Z --to 2026-11-21T00:00:00+08:00",
-            "packet 38FS4S83HF3Y07WMYNH727QYT0 --json --via hongbao-prod",
-        ] {
-            parse(good).unwrap_or_else(|error| panic!("{good}: {error}"));
-        }
-        let id = "38FS4S83HF3Y07WMYNH727QYT0";
-        parse(&format!("replay {id} 1 2")).unwrap();
-        for bad in [
-            "",
-            "audit --full --since 1h",
-            "audit --since -1h",
-            "audit --since soon",
-            "replay",
-            "webhooks deliver",
-            "webhooks deliver --from 2026-11-20T13:30:00Z",
-            "webhooks deliver --to 2026-11-20T13:30:00Z",
-            "webhooks deliver --from yesterday --to 2026-11-20T13:30:00Z",
-            "webhooks deliver evt_1 --from 2026-11-20T13:30:00Z --to 2026-11-20T13:30:00Z",
-            "plan",
-            "plan --users 1 --within 10s",
-            "plan --users 1 --within -1s --slips 1",
-            "plan --sizing --inputs",
-            "packet x",
-            "verify",
-            "verify a.json b.json",
-            "journal",
-            "journal --day 2026-02-30",
-            "journal --day 2026-11-23 --day-zone CST",
-            "journal --day 2026-11-23 --segments 0",
-            "reconcile journal-2026-11-23",
-            "reconcile journal-2026-11-23 transfers.csv --kinds gift",
-        ] {
-            assert!(parse(bad).is_err(), "{bad}");
-        }
-        assert!(parse(&format!("replay --all {id}")).is_err());
-    }
 }

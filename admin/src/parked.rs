@@ -1,12 +1,12 @@
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde::Serialize;
-use shared::domain::{Owner, PARTITIONS, PacketId, PartId, Partition, Signer, Timestamp};
+use shared::domain::{Owner, PARTITIONS, PacketId, PartId, Partition, Signer};
 use shared::ports::OutboxEntry;
 use shared::service::{Failure, Replay, Replayed};
 
 use crate::deployment::{Deployed, Failed};
 use crate::options::Replay as Asked;
-use crate::text::{columns, moment};
+use crate::text::table;
 use crate::{Exit, Outcome};
 
 /// Partitions that are read at once.
@@ -19,19 +19,18 @@ struct Row {
     part: u32,
     slip: u32,
     user_id: String,
-    held_since_ms: Timestamp,
-    /// The reason why it is parked, or stays parked after a replay.
-    reason: Option<String>,
+    held_since: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     outcome: Option<String>,
+    /// The reason why it is parked, or stays parked after a replay.
+    reason: Option<String>,
 }
 
 /// Lists all parked holds.
 pub async fn list(deployed: &Deployed, json: bool) -> Result<Outcome, Failed> {
-    let replay = Replay::new(deployed.stores.clone(), None);
-    let parked = all_parked(&replay).await?;
+    let parked = all_parked(&Replay::new(deployed.stores.clone(), None)).await?;
     let rows: Vec<Row> = parked.into_iter().map(|(part, held)| Row::new(part, &held)).collect();
-    Ok(Outcome::new(json, &rows, || in_words(&rows), Exit::Good))
+    Ok(answer(&rows, json, Exit::Good))
 }
 
 /// Tries parked holds again, in the name of `by`.
@@ -44,25 +43,32 @@ pub async fn replay(deployed: &Deployed, asked: &Asked, by: Option<Signer>, json
     let mut rows = Vec::new();
     let mut exit = Exit::Good;
     for (part, held) in all_parked(&replay).await?.into_iter().filter(is_asked) {
-        let mut row = Row::new(part, &held);
-        // A failed replay does not stop the others.
-        let (reason, outcome) = match replay.replay(part, &held.hold).await {
+        let row = Row::new(part, &held);
+        let (outcome, reason) = match replay.replay(part, &held.hold).await {
             Ok(Replayed::StillParked(reason)) => {
                 exit = Exit::Wrong;
-                (Some(reason), "still parked".to_owned())
+                ("still parked".to_owned(), Some(reason))
             }
-            Ok(replayed) => (None, describe(&replayed, &held)),
+            Ok(Replayed::Committed(claim)) => (format!("committed: {}", claim.amount), None),
+            Ok(Replayed::HadClaim(claim)) if claim.slip == held.hold.slip => {
+                (format!("was committed before: {}", claim.amount), None)
+            }
+            Ok(Replayed::HadClaim(claim)) => (format!("void: the user has slip {} of this packet", claim.slip), None),
+            Ok(Replayed::Taken(decision)) => match decision.owner {
+                Owner::User(user) => (format!("void: the slip is {user}'s"), None),
+                Owner::Refunded => ("void: the slip was refunded".to_owned(), None),
+            },
             Err(failure) => {
+                // Without a store the others would fail too.
+                let outcome = format!("not tried: {}", shared::error_chain(&failure));
+                rows.push(Row { outcome: Some(outcome), ..row });
                 exit = Exit::Unfinished;
-                (row.reason.take(), format!("not tried: {}", shared::error_chain(&failure)))
+                break;
             }
         };
-        rows.push(Row { reason, outcome: Some(outcome), ..row });
-        if matches!(exit, Exit::Unfinished) {
-            break;
-        }
+        rows.push(Row { outcome: Some(outcome), reason, ..row });
     }
-    Ok(Outcome::new(json, &rows, || in_words(&rows), exit))
+    Ok(answer(&rows, json, exit))
 }
 
 async fn all_parked<T, H>(replay: &Replay<T, H>) -> Result<Vec<(PartId, OutboxEntry)>, Failure>
@@ -78,19 +84,6 @@ where
     Ok(partitions.into_iter().flatten().collect())
 }
 
-fn describe(replayed: &Replayed, held: &OutboxEntry) -> String {
-    match replayed {
-        Replayed::Committed(claim) => format!("committed: {}", claim.amount),
-        Replayed::HadClaim(claim) if claim.slip == held.hold.slip => format!("was committed before: {}", claim.amount),
-        Replayed::HadClaim(claim) => format!("void: the user has slip {} of this packet", claim.slip),
-        Replayed::Taken(decision) => match &decision.owner {
-            Owner::User(user) => format!("void: the slip is {user}'s"),
-            Owner::Refunded => "void: the slip was refunded".to_owned(),
-        },
-        Replayed::StillParked(_) => "still parked".to_owned(),
-    }
-}
-
 impl Row {
     fn new(part: PartId, held: &OutboxEntry) -> Self {
         Self {
@@ -98,20 +91,17 @@ impl Row {
             part: part.index,
             slip: held.hold.slip,
             user_id: held.hold.user.to_string(),
-            held_since_ms: held.hold.at,
-            reason: held.parked.clone(),
+            held_since: held.hold.at.to_string(),
             outcome: None,
+            reason: held.parked.clone(),
         }
     }
 }
 
-fn in_words(rows: &[Row]) -> String {
-    if rows.is_empty() {
-        return "no parked holds".to_owned();
-    }
-    let row = |row: &Row| {
-        let what = [row.outcome.clone(), row.reason.clone()].into_iter().flatten().collect::<Vec<_>>().join(": ");
-        vec![row.packet_id.to_string(), row.slip.to_string(), row.user_id.clone(), moment(row.held_since_ms), what]
+fn answer(rows: &[Row], json: bool, exit: Exit) -> Outcome {
+    let in_words = || match rows {
+        [] => "no parked holds".to_owned(),
+        rows => table(&rows, "packet_id slip user_id held_since outcome reason"),
     };
-    columns(&["packet", "slip", "user", "held since", ""], rows.iter().map(row))
+    Outcome::new(json, &rows, in_words, exit)
 }

@@ -7,7 +7,7 @@ use shared::service::Rebuild;
 
 use crate::deployment::{Deployed, Failed};
 use crate::hot::{HotCounts, HotPart};
-use crate::text::columns;
+use crate::text::table;
 use crate::{Exit, Outcome};
 
 static MEND: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("mend.lua")));
@@ -24,7 +24,7 @@ struct Rebuilt {
 
 /// Reconciles Redis with all decisions of a packet.
 pub async fn run(deployed: &Deployed, id: PacketId, json: bool) -> Result<Outcome, Failed> {
-    let packet = deployed.stores.ledger.packet(id).await?.ok_or(Failed::NoPacket(id))?;
+    let packet = deployed.stores.ledger.packet(id).await?.ok_or_else(|| Failed::no_packet(id))?;
     let rebuild = Rebuild::new(deployed.stores.clone());
     let mut parts = Vec::new();
     for part in id.parts() {
@@ -34,35 +34,11 @@ pub async fn run(deployed: &Deployed, id: PacketId, json: bool) -> Result<Outcom
         rebuild.part(part, &packet.terms, packet.closed.is_some()).await?;
         parts.push(Rebuilt { part: part.index, deleted_keys, before, after: read().await? });
     }
-    Ok(Outcome::new(json, &parts, || in_words(&parts), Exit::Good))
+    Ok(Outcome::new(json, &parts, || table(&parts, "part deleted_keys before after"), Exit::Good))
 }
 
 /// Deletes keys of the wrong type, which no script can work with. Returns how many there were.
 async fn mend(connection: &Connection, part: PartId) -> Result<u32, RedisError> {
     let PartKeys { name, part, known, pending, tries, loading } = PartKeys::of(part);
     connection.run(&MEND.call(&[part, known, tries, loading, pending]).arg(name)).await
-}
-
-fn in_words(parts: &[Rebuilt]) -> String {
-    let loaded = |counts: HotCounts| if counts.loaded { "yes" } else { "no" }.to_owned();
-    let change = |before: String, after: String| {
-        if before == after { after } else { format!("{before} -> {after}") }
-    };
-    let number = |before: usize, after: usize| change(before.to_string(), after.to_string());
-    let row = |Rebuilt { part, before, after, .. }: &Rebuilt| {
-        vec![
-            part.to_string(),
-            change(loaded(*before), loaded(*after)),
-            number(before.free, after.free),
-            number(before.held, after.held),
-            number(before.known, after.known),
-        ]
-    };
-    let table = columns(&["part", "loaded", "free", "held", "known"], parts.iter().map(row));
-    match parts.iter().map(|part| part.deleted_keys).sum::<u32>() {
-        0 if parts.iter().all(|part| part.before == part.after) => format!("{table}\n\nnothing changed"),
-        0 => table,
-        1 => format!("{table}\n\ndeleted 1 key of the wrong type"),
-        keys => format!("{table}\n\ndeleted {keys} keys of the wrong type"),
-    }
 }

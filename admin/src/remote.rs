@@ -1,6 +1,7 @@
 //! A command line that travels to the function `operate`, and its answer.
 
 use std::io::{Read, Write};
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use ::audit::Progress;
@@ -18,7 +19,7 @@ use crate::options::{Asked, Command, Right};
 use crate::{Deployed, Exit, Failed, Outcome, audit, run_in};
 
 /// The longest output that travels as it is. JSON may double it, and Lambda carries 6 MB.
-const PLAIN_BYTES_MAX: usize = 2_000_000;
+pub const PLAIN_BYTES_MAX: usize = 2_000_000;
 /// The longest compressed output, in base64.
 const PACKED_BYTES_MAX: usize = 5_800_000;
 /// The longest output that a client unpacks: well above a packet of the most slips.
@@ -64,24 +65,28 @@ pub struct Answer {
 pub async fn operate(deployed: &Deployed, right: Right, request: Request, deadline: Instant) -> Answer {
     let Request { arguments, by, resume } = request;
     let program = std::iter::once("hongbao-admin").chain(arguments.iter().map(String::as_str));
-    let Asked { json, command } = match Asked::try_parse_from(program) {
+    let asked = match Asked::try_parse_from(program) {
         Ok(asked) => asked,
         Err(error) => return Answer::failed(error.to_string()),
     };
+    let (asked_right, Asked { json, command }) = (asked.right(), asked);
     let begun = Instant::now();
-    let name = command.name();
-    let answer = match (command.right(), command) {
-        (Some(needed), _) if needed != right => Answer::failed(format!("this function does not {needed}: {name}")),
-        (None, _) => Answer::failed(format!("{name} needs no function: run it on your machine")),
+    let arguments = arguments.join(" ");
+    let answer = match (asked_right, command) {
+        (Some(needed), _) if needed != right => {
+            Answer::failed(format!("this function does not {}: {arguments}", needed.name()))
+        }
+        (None, _) => Answer::failed(format!("run it on your machine, it needs no function: {arguments}")),
         (_, _) if right == Right::Repair && by.is_none() => {
             Answer::failed("a repair needs the caller, `by`".to_owned())
         }
         (_, Command::Audit(options)) => {
             let until = deadline.min(begun + AUDIT_CALL);
-            audit::until(until, deployed, &options, resume, json).await.map_or_else(Answer::from, |done| match done {
-                audit::Done::Finished(outcome) => outcome.into(),
-                audit::Done::Interrupted(next) => Answer { next: Some(next), ..Answer::default() },
-            })
+            match audit::until(until, deployed, &options, resume, json).await {
+                Ok(ControlFlow::Break(outcome)) => outcome.into(),
+                Ok(ControlFlow::Continue(next)) => Answer { next: Some(next), ..Answer::default() },
+                Err(error) => error.into(),
+            }
         }
         (_, _) if resume.is_some() => Answer::failed("only an audit can continue".to_owned()),
         (_, command) => match timeout_at(deadline, run_in(deployed, command, json, by.clone())).await {
@@ -91,9 +96,9 @@ pub async fn operate(deployed: &Deployed, right: Right, request: Request, deadli
     };
     let (by, exit) = (by.as_ref().map(tracing::field::display), answer.exit);
     let duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let done = if right == Right::Repair { "a repair was run" } else { "a command was run" };
     // The arguments are ids of packets and numbers of slips; those of a command that clap refused are not logged.
-    let arguments = arguments.join(" ");
-    tracing::info!(by, command = arguments, exit, duration_ms, error = answer.error, "{}", right.done());
+    tracing::info!(by, command = arguments, exit, duration_ms, error = answer.error, "{done}");
     answer
 }
 
@@ -133,38 +138,5 @@ impl From<Outcome> for Answer {
             }
             _ => Self::failed(format!("the output has {} bytes, more than Lambda carries even compressed", text.len())),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn answer(text: &str) -> Answer {
-        let answer = Answer::from(Outcome { text: text.to_owned(), exit: Exit::Wrong });
-        let wire = serde_json::to_string(&answer).unwrap();
-        assert!(wire.len() < 6_000_000, "Lambda's limit");
-        serde_json::from_str(&wire).unwrap()
-    }
-
-    #[test]
-    fn an_output_arrives_as_it_was_or_not_at_all() {
-        let quotes = "\"\n".repeat(PLAIN_BYTES_MAX / 2);
-        // As the lines of a packet of 100,000 slips.
-        let long = (0..100_000).fold(String::new(), |text, slip| text + &format!("{slip:<6} -  undecided  free\n"));
-        for text in ["", "all is well", &quotes, &long] {
-            let answer = answer(text);
-            assert_eq!((answer.exit, answer.output().unwrap().as_deref()), (1, Some(text)));
-        }
-        assert!(answer(&quotes).output.is_some() && answer(&long).output_gzip.is_some());
-
-        let mut state = 7_u32;
-        let mut noise = || {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            char::from(b' ' + u8::try_from(state >> 24).unwrap() % 90)
-        };
-        let refused = answer(&std::iter::repeat_with(&mut noise).take(8_000_000).collect::<String>());
-        assert_eq!((refused.exit, refused.output().unwrap()), (2, None));
-        assert!(refused.error.unwrap().contains("8000000 bytes"));
     }
 }

@@ -22,9 +22,9 @@ pub async fn run(
     asked: &Asked,
     arguments: impl Iterator<Item = OsString>,
 ) -> Result<(String, u8), Failed> {
-    let right = asked
-        .right()
-        .ok_or(Failed::NoFunction("this command runs here, not in the stack's network: leave out --via"))?;
+    let right = asked.right().ok_or_else(|| {
+        Failed::Refused("this command runs here, not in the stack's network: leave out --via".to_owned())
+    })?;
     let aws = aws_config().await;
     let mut request = Request { arguments: to_send(arguments)?, by: Some(caller_of(&aws).await?), resume: None };
     let config = aws_sdk_lambda::config::Builder::from(&aws)
@@ -32,23 +32,19 @@ pub async fn run(
         // The function is silent until it answers.
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
     let lambda = aws_sdk_lambda::Client::from_conf(config.build());
-    let function = right.function(stack);
+    let function = format!("{stack}-operate-{}", right.name());
     for _ in 0..CALLS_MAX {
-        let Answer { exit, error, next, .. } = match call(&lambda, &function, &request).await? {
-            Answer { next: None, error: None, exit, output: None, output_gzip: None } => {
-                return Err(Failed::Answer(format!("exit code {exit}, and nothing else")));
-            }
-            answer @ Answer { next: None, error: None, .. } => {
-                let exit = answer.exit;
-                return Ok((answer.output()?.unwrap_or_default(), exit));
-            }
-            answer => answer,
-        };
-        if let Some(error) = error {
-            return Err(Failed::Function(function, format!("exit code {exit}: {error}")));
+        let answer = call(&lambda, &function, &request).await?;
+        if let Some(error) = &answer.error {
+            return Err(Failed::Function(function, format!("exit code {}: {error}", answer.exit)));
+        }
+        if answer.next.is_none() {
+            let output = answer.output()?;
+            let missing = || Failed::Answer(format!("exit code {}, and nothing else", answer.exit));
+            return Ok((output.ok_or_else(missing)?, answer.exit));
         }
         let _ = writeln!(std::io::stderr(), "the audit continues");
-        request.resume = next;
+        request.resume = answer.next;
     }
     Err(Failed::Answer("the audit has no end".to_owned()))
 }
@@ -71,7 +67,8 @@ fn to_send(arguments: impl Iterator<Item = OsString>) -> Result<Vec<String>, Fai
     let mut rest = Vec::new();
     let mut arguments = arguments.skip(1);
     while let Some(argument) = arguments.next() {
-        let argument = argument.into_string().map_err(|_| Failed::NoFunction("the command line must be UTF-8"))?;
+        let argument =
+            argument.into_string().map_err(|_| Failed::Refused("the command line must be UTF-8".to_owned()))?;
         if argument == "--via" {
             arguments.next();
         } else if !argument.starts_with("--via=") {

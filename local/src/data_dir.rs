@@ -12,18 +12,14 @@ use tokio::time::Instant;
 const GRACE: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(5);
 
-/// A data folder, locked until it is dropped.
+/// A data folder, which is ours until it is dropped.
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
-    /// Keeps the folder ours: a lock that ends with the process, or the guard of a temporary folder.
-    hold: Hold,
-}
-
-#[derive(Debug)]
-enum Hold {
-    Lock { _file: File },
-    Temporary { _folder: TempDir },
+    /// A lock that ends with the process.
+    _lock: Option<File>,
+    /// The guard of a temporary folder.
+    temporary: Option<TempDir>,
 }
 
 /// What a start needs at least: the index of the ledger's log, and a little more.
@@ -63,14 +59,14 @@ impl DataDir {
         }
         // On a full disk the database would only speak of an I/O error.
         tempfile::tempfile_in(&path).and_then(|mut file| file.write_all(&vec![0; ROOM_BYTES])).map_err(unusable)?;
-        Ok(Self { path, hold: Hold::Lock { _file: file } })
+        Ok(Self { path, _lock: Some(file), temporary: None })
     }
 
     /// Creates a folder that is removed with the stack.
     pub fn temporary() -> Result<Self, DataDirError> {
         let folder = tempfile::Builder::new().prefix("hongbao-").tempdir().map_err(DataDirError::Temporary)?;
         let path = folder.path().canonicalize().map_err(DataDirError::Temporary)?;
-        Ok(Self { path, hold: Hold::Temporary { _folder: folder } })
+        Ok(Self { path, _lock: None, temporary: Some(folder) })
     }
 
     /// The folder's absolute path, without symbolic links.
@@ -81,8 +77,8 @@ impl DataDir {
 
     /// Whether the folder is removed with the stack.
     #[must_use]
-    pub fn is_temporary(&self) -> bool {
-        matches!(self.hold, Hold::Temporary { .. })
+    pub const fn is_temporary(&self) -> bool {
+        self.temporary.is_some()
     }
 }
 
@@ -101,27 +97,5 @@ pub(crate) async fn lock_within(file: &File, limit: Duration) -> io::Result<bool
             Err(TryLockError::WouldBlock) if Instant::now() >= deadline => return Ok(false),
             Err(TryLockError::WouldBlock) => tokio::time::sleep(POLL).await,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn one_stack_at_a_time_uses_a_folder() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("new");
-        let held = DataDir::open(&path).await.unwrap();
-        let error = DataDir::open(&path).await.unwrap_err();
-        assert!(matches!(error, DataDirError::InUse { .. }), "{error}");
-        drop(held);
-        DataDir::open(&path).await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn a_file_instead_of_a_folder_is_an_error() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        assert!(matches!(DataDir::open(file.path()).await, Err(DataDirError::Unusable { .. })));
     }
 }

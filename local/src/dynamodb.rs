@@ -4,7 +4,7 @@ mod own_database;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use dynoxide::Database;
@@ -34,9 +34,8 @@ pub struct DynamoDb {
 }
 
 /// What is served.
-enum Source {
-    Memory,
-    File(PathBuf),
+enum Served {
+    Database(Database),
     /// A database of its own on the server at this address.
     Server(String),
 }
@@ -55,38 +54,41 @@ pub enum DynamoDbError {
     /// The thread, the runtime or the socket can't be created.
     #[error("the embedded DynamoDB can't be started")]
     System(#[from] io::Error),
-    /// The thread ended before the database was ready.
-    #[error("the embedded DynamoDB ended while it started")]
-    Ended,
 }
 
 impl DynamoDb {
     /// Opens the database in `file`, or an empty one in memory, and serves it on a free port. With [`SERVER_VARIABLE`] the empty
     /// one is a new one on that server.
     pub async fn start(file: Option<&Path>) -> Result<Self, DynamoDbError> {
-        let source = match (file, std::env::var(SERVER_VARIABLE)) {
-            (Some(file), _) => Source::File(file.to_owned()),
-            (None, Ok(url)) if !url.is_empty() => Source::Server(url.trim_start_matches("http://").to_owned()),
-            (None, _) => Source::Memory,
-        };
-        Self::serve(source).await
+        match (file, std::env::var(SERVER_VARIABLE)) {
+            (None, Ok(url)) if !url.is_empty() => {
+                Self::serve(Served::Server(url.trim_start_matches("http://").to_owned()))
+            }
+            (Some(file), _) => Self::serve(open(&file.display().to_string(), |file| Database::new(file))?),
+            (None, _) => Self::start_embedded().await,
+        }
     }
 
     /// An empty database in memory, whatever [`SERVER_VARIABLE`] says.
     pub async fn start_embedded() -> Result<Self, DynamoDbError> {
-        Self::serve(Source::Memory).await
+        Self::serve(open("memory", |_| Database::memory())?)
     }
 
-    async fn serve(source: Source) -> Result<Self, DynamoDbError> {
-        let is_embedded = !matches!(source, Source::Server(_));
-        let (started, start) = oneshot::channel();
+    fn serve(served: Served) -> Result<Self, DynamoDbError> {
+        let is_embedded = matches!(served, Served::Database(_));
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (stop, stopped) = oneshot::channel();
         let (end, ended) = oneshot::channel();
         std::thread::Builder::new().name("dynamodb".to_owned()).spawn(move || {
-            run(source, started, stopped);
+            if let Err(error) = runtime.block_on(run(served, listener, stopped)) {
+                tracing::error!(error, "the embedded DynamoDB ended");
+            }
+            drop(runtime);
             let _ = end.send(());
         })?;
-        let address = start.await.map_err(|_| DynamoDbError::Ended)??;
         Ok(Self { address, stop, ended, is_embedded })
     }
 
@@ -111,53 +113,20 @@ impl DynamoDb {
     }
 }
 
-/// The thread's main function: opens the database, reports the result, and serves until it is stopped.
-fn run(source: Source, started: oneshot::Sender<Result<SocketAddr, DynamoDbError>>, stopped: oneshot::Receiver<()>) {
-    let opened = open(source).and_then(|database| {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))?;
-        let address = listener.local_addr()?;
-        Ok((database, runtime, listener, address))
-    });
-    match opened {
-        Err(error) => {
-            let _ = started.send(Err(error));
-        }
-        Ok((opened, runtime, listener, address)) => {
-            let _ = started.send(Ok(address));
-            let stop = async {
-                let _ = stopped.await;
-            };
-            let served = runtime.block_on(async {
-                match opened {
-                    Opened::Database(database) => dynoxide::server::serve_with_shutdown(listener, database, stop).await,
-                    Opened::Server(address) => tokio::select! {
-                        () = stop => Ok(()),
-                        ended = own_database::serve(listener, &address) => ended.map_err(|error| error.to_string()),
-                    },
-                }
-            });
-            if let Err(error) = served {
-                tracing::error!(error, "the embedded DynamoDB ended");
-            }
-        }
+/// Serves until it is stopped, or until the stack is gone.
+async fn run(served: Served, listener: std::net::TcpListener, stopped: oneshot::Receiver<()>) -> Result<(), String> {
+    let listener = TcpListener::from_std(listener).map_err(|error| error.to_string())?;
+    let stop = async { drop(stopped.await) };
+    match served {
+        Served::Database(database) => dynoxide::server::serve_with_shutdown(listener, database, stop).await,
+        Served::Server(address) => tokio::select! {
+            () = stop => Ok(()),
+            ended = own_database::serve(listener, &address) => ended.map_err(|error| error.to_string()),
+        },
     }
 }
 
-enum Opened {
-    Database(Database),
-    Server(String),
-}
-
-fn open(source: Source) -> Result<Opened, DynamoDbError> {
-    let (file, opened) = match source {
-        Source::Memory => ("memory".to_owned(), Database::memory()),
-        Source::File(file) => {
-            let file = file.display().to_string();
-            let opened = Database::new(&file);
-            (file, opened)
-        }
-        Source::Server(address) => return Ok(Opened::Server(address)),
-    };
-    opened.map(Opened::Database).map_err(|error| DynamoDbError::Open { file, reason: error.to_string() })
+fn open<E: ToString>(file: &str, open: impl FnOnce(&str) -> Result<Database, E>) -> Result<Served, DynamoDbError> {
+    let opened = open(file).map(Served::Database);
+    opened.map_err(|error| DynamoDbError::Open { file: file.to_owned(), reason: error.to_string() })
 }

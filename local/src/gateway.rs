@@ -8,6 +8,8 @@ pub mod problem;
 pub mod routes;
 pub mod rush;
 mod server;
+#[cfg(test)]
+mod tests;
 
 use http::Response;
 use lambda_http::{Body, Request};

@@ -15,37 +15,10 @@ const IS_FOREIGN: &str = "SELECT count(*) > 0 AND NOT max(name = '_config') FROM
 
 /// Why the ledger can't be served. It is as it was found.
 #[derive(Debug, thiserror::Error)]
-pub enum LedgerFileError {
-    /// There is no ledger, although the data folder was in use.
-    #[error("the ledger {ledger} is missing or empty: put it back, or remove {folder} to start with nothing")]
-    Missing {
-        /// The file.
-        ledger: PathBuf,
-        /// The data folder.
-        folder: PathBuf,
-    },
-    /// It is no sound database.
-    #[error("the ledger {ledger} is damaged ({reason}): put back a copy")]
-    Damaged {
-        /// The file.
-        ledger: PathBuf,
-        /// What `SQLite` says.
-        reason: String,
-    },
-    /// It is a database of another program.
-    #[error("{ledger} is the database of another program, not a ledger: give another --data-dir")]
-    Foreign {
-        /// The file.
-        ledger: PathBuf,
-    },
-    /// It can't be read or written.
-    #[error("the ledger {ledger} can't be used")]
-    Unusable {
-        /// The file.
-        ledger: PathBuf,
-        /// Why.
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
+#[error("the ledger {} {why}", ledger.display())]
+pub struct LedgerFileError {
+    ledger: PathBuf,
+    why: String,
 }
 
 /// The embedded ledger's file in the data folder.
@@ -59,28 +32,33 @@ pub fn ledger_file(folder: &Path) -> PathBuf {
 /// This reads the whole ledger. The embedded database itself refuses one of a newer version.
 pub fn check(folder: &Path, has_redis: bool) -> Result<(), LedgerFileError> {
     let ledger = ledger_file(folder);
+    let refused = |why: String| Err(LedgerFileError { ledger: ledger.clone(), why });
     if !has_content(&ledger) {
         let was_used = has_content(&folder.join(LOG)) || has_redis && folder.join(REDIS_DATA).exists();
-        let missing = LedgerFileError::Missing { ledger, folder: folder.to_owned() };
-        return if was_used { Err(missing) } else { Ok(()) };
+        let folder = folder.display();
+        return match was_used {
+            true => refused(format!("is missing or empty: put it back, or remove {folder} to start with nothing")),
+            false => Ok(()),
+        };
     }
     // A ledger that can't be written would refuse every request.
     if let Err(error) = File::options().append(true).open(&ledger) {
-        return Err(LedgerFileError::Unusable { ledger, source: error.into() });
+        return refused(format!("can't be used: {error}"));
     }
     match verdict(&ledger) {
-        Ok((verdict, is_foreign)) if verdict == "ok" && is_foreign => Err(LedgerFileError::Foreign { ledger }),
-        Ok((verdict, _)) if verdict == "ok" => Ok(()),
+        Ok((verdict, false)) if verdict == "ok" => Ok(()),
+        Ok((verdict, true)) if verdict == "ok" => {
+            refused("is the database of another program: give another --data-dir".to_owned())
+        }
+        // The first line only names the database.
         Ok((verdict, _)) => {
-            // The first line only names the database.
-            let reason = verdict.lines().last().unwrap_or_default().to_owned();
-            Err(LedgerFileError::Damaged { ledger, reason })
+            refused(format!("is damaged ({}): put back a copy", verdict.lines().last().unwrap_or_default()))
         }
         Err(error) => match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-                Err(LedgerFileError::Damaged { ledger, reason: error.to_string() })
+                refused(format!("is damaged ({error}): put back a copy"))
             }
-            _ => Err(LedgerFileError::Unusable { ledger, source: error.into() }),
+            _ => refused(format!("can't be used: {error}")),
         },
     }
 }

@@ -132,20 +132,6 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_are_those_documented() {
-        let options = parse("").unwrap();
-        assert_eq!(options.port, 3000);
-        assert!(options.listen.is_loopback());
-        assert_eq!(options.data_dir, PathBuf::from(".local"));
-        assert!(!options.ephemeral && !options.redis_cluster);
-        assert_eq!((options.redis_url, options.dynamodb_url, options.base_path), (None, None, None));
-        assert_eq!(options.settle_every, Duration::from_secs(5));
-        assert_eq!(options.ack, Ack::Ledger);
-        assert_eq!(options.table, "hongbao");
-        assert_eq!((options.webhook_url, options.webhook_secret), (None, None));
-    }
-
-    #[test]
     fn the_documents_list_all_flags_with_their_defaults() {
         let flags: BTreeMap<String, String> = Options::command()
             .get_arguments()
@@ -165,29 +151,9 @@ mod tests {
     }
 
     #[test]
-    fn all_options_can_be_given() {
-        let options = parse(
-            "--port 0 --listen :: --ephemeral --base-path /hongbao --redis-url redis://h:1 --redis-cluster --dynamodb-url http://h:2 \
-             --settle-every 1m30s --ack redis --table t --webhook-url http://h:3 --webhook-secret whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
-        )
-        .unwrap();
-        assert_eq!(options.port, 0);
-        assert!(options.listen.is_unspecified());
-        assert!(options.ephemeral && options.redis_cluster);
-        assert_eq!(options.base_path.as_deref(), Some("/hongbao"));
-        assert_eq!(options.redis_url.as_deref(), Some("redis://h:1"));
-        assert_eq!(options.dynamodb_url.as_deref(), Some("http://h:2"));
-        assert_eq!(options.settle_every, Duration::from_secs(90));
-        assert_eq!(options.ack, Ack::Redis);
-        assert_eq!(options.table, "t");
-        assert_eq!(options.webhook_url.as_deref(), Some("http://h:3"));
-        assert_eq!(options.webhook_secret.as_deref(), Some("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"));
-    }
-
-    #[test]
     fn times_have_a_unit_and_zero_is_never() {
         assert_eq!(parse("--settle-every 0s").unwrap().settle_every, Duration::ZERO);
-        assert_eq!(parse("--settle-every 250ms").unwrap().settle_every, Duration::from_millis(250));
+        assert_eq!(parse("--settle-every 1m30s").unwrap().settle_every, Duration::from_secs(90));
         for bad in ["5", "-5s", "soon", "5s5"] {
             assert!(parse(&format!("--settle-every={bad}")).is_err(), "{bad}");
         }
@@ -195,11 +161,9 @@ mod tests {
 
     #[test]
     fn contradictions_are_refused() {
-        assert!(parse("--ephemeral --data-dir x").is_err());
-        assert!(parse("--redis-cluster").is_err());
-        assert!(parse("--port 65536").is_err());
-        assert!(parse("--ack both").is_err());
-        assert!(parse("--webhook-url http://h").is_err());
-        assert!(parse("--webhook-secret whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").is_err());
+        for bad in ["--ephemeral --data-dir x", "--redis-cluster", "--webhook-url http://h", "--webhook-secret whsec_x"]
+        {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -4,16 +4,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::process::{Resource, getrlimit};
 use shared::batching::AdmissionLimiter;
 use shared::config::WebhookAddresses;
 use shared::dynamodb::SdkTable;
 use shared::service::Report;
 use shared::wiring;
+use tempfile::NamedTempFile;
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
-use tokio::task::{JoinHandle, spawn_blocking};
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::task::{JoinSet, spawn_blocking};
+use tokio::time::{MissedTickBehavior, interval};
 
 use crate::data_dir::{DataDir, DataDirError};
 use crate::dynamodb::{DynamoDb, DynamoDbError};
@@ -22,17 +21,13 @@ use crate::ledger_file::{self, LedgerFileError};
 use crate::options::Options;
 use crate::redis_server::{RedisServer, RedisServerError};
 use crate::stack::{Settings, Stack, StackError};
-use crate::stores_file::StoresFile;
+use crate::stores_file;
 use crate::webhooks::{Prepared, Webhooks, WebhooksError};
 
 /// How long unfinished requests may take at the end.
 const REQUESTS_END_WITHIN: Duration = Duration::from_secs(5);
-/// How long a run of settle may take at the end.
-const SETTLE_ENDS_WITHIN: Duration = Duration::from_secs(5);
 /// Concurrent requests: the default quota of concurrent executions of a new Lambda account.
 const REQUESTS_AT_ONCE: usize = 1_000;
-/// The open files of a process for which the system names no limit.
-const OPEN_FILES_UNKNOWN: u64 = 65_536;
 
 /// The running system.
 ///
@@ -40,13 +35,14 @@ const OPEN_FILES_UNKNOWN: u64 = 65_536;
 #[derive(Debug)]
 pub struct Local {
     gateway: Gateway,
-    ticker: Option<Ticker>,
+    /// Settle, which ends with it.
+    ticker: JoinSet<()>,
     webhooks: Option<Webhooks>,
     redis: Option<RedisServer>,
     dynamodb: Option<DynamoDb>,
     redis_url: String,
     dynamodb_url: String,
-    stores_file: Option<StoresFile>,
+    stores_file: Option<NamedTempFile>,
     stack: Arc<Stack>,
     /// The last field, because fields are dropped in order: the folder must be ours until nothing uses it.
     data: Option<DataDir>,
@@ -91,9 +87,14 @@ impl Local {
         // This comes first, because it is the likeliest to fail. Early clients wait until the gateway serves.
         let listener = TcpListener::bind((options.listen, port)).await.map_err(unusable)?;
         let data = open_data(&options).await?;
+        // The folder, if its content is kept.
+        let kept = data.as_ref().filter(|data| !data.is_temporary()).map(DataDir::path);
         // The ledger comes first: Redis' data without a ledger would be refused at the next start.
-        let dynamodb = start_dynamodb(&options, data.as_ref()).await?;
-        let redis = start_redis(&options, data.as_ref()).await?;
+        let dynamodb = start_dynamodb(&options, kept).await?;
+        let redis = match &data {
+            Some(data) if options.redis_url.is_none() => Some(RedisServer::start(data).await?),
+            _ => None,
+        };
         let redis_url = redis.as_ref().map(RedisServer::url).or_else(|| options.redis_url.clone()).unwrap_or_default();
         let dynamodb_url =
             dynamodb.as_ref().map(DynamoDb::url).or_else(|| options.dynamodb_url.clone()).unwrap_or_default();
@@ -107,16 +108,25 @@ impl Local {
             ledger_is_embedded: dynamodb.as_ref().is_some_and(DynamoDb::is_embedded),
         };
         let config = settings.config().map_err(StackError::from)?;
-        let webhooks = prepare_webhooks(&options, data.as_ref(), config.webhooks.addresses)?;
+        let webhooks = prepare_webhooks(&options, kept, config.webhooks.addresses)?;
         let gateway = format!("{}{}", url_of(listener.local_addr().map_err(unusable)?), config.base_path);
-        let stores_file = write_stores_file(data.as_ref(), &settings, webhooks.as_ref().map(|_| &*gateway))?;
+        let stores_file = match kept {
+            Some(folder) => {
+                let unusable = |source| DataDirError::Unusable { path: folder.to_owned(), source };
+                Some(stores_file::write(folder, &settings, webhooks.as_ref().map(|_| &*gateway)).map_err(unusable)?)
+            }
+            None => None,
+        };
         let reader = SdkTable::new(wiring::dynamodb_at(&dynamodb_url), settings.table.clone());
         let watched = webhooks.as_ref().map(Prepared::watched);
         let stack = Arc::new(Stack::connect(settings, watched).await?);
         let webhooks = webhooks.map(|webhooks| webhooks.start(reader, config.policy.currency));
-        let ticker = (!options.settle_every.is_zero()).then(|| Ticker::start(Arc::clone(&stack), options.settle_every));
+        let mut ticker = JoinSet::new();
+        if !options.settle_every.is_zero() {
+            ticker.spawn(settle_every(options.settle_every, Arc::clone(&stack)));
+        }
         let limiter = AdmissionLimiter::new(REQUESTS_AT_ONCE);
-        let gateway = Gateway::serve(listener, Arc::clone(&stack), limiter, connections_max()).map_err(unusable)?;
+        let gateway = Gateway::serve(listener, Arc::clone(&stack), limiter).map_err(unusable)?;
         Ok(Self { gateway, ticker, webhooks, redis, dynamodb, redis_url, dynamodb_url, stores_file, stack, data })
     }
 
@@ -168,9 +178,8 @@ impl Local {
     /// limit.
     pub async fn stop(self) {
         self.gateway.stop(REQUESTS_END_WITHIN).await;
-        if let Some(ticker) = self.ticker {
-            ticker.stop().await;
-        }
+        // A run that is cut off loses nothing, and the next start goes on.
+        drop(self.ticker);
         if let Some(webhooks) = self.webhooks {
             webhooks.stop().await;
         }
@@ -205,95 +214,38 @@ async fn open_data(options: &Options) -> Result<Option<DataDir>, DataDirError> {
     Ok(Some(data))
 }
 
-async fn start_redis(options: &Options, data: Option<&DataDir>) -> Result<Option<RedisServer>, StartError> {
-    match data {
-        Some(data) if options.redis_url.is_none() => Ok(Some(RedisServer::start(data).await?)),
-        _ => Ok(None),
-    }
-}
-
 /// Opens the queue of webhooks, if there are any. This machine itself may be their receiver.
 fn prepare_webhooks(
     options: &Options,
-    data: Option<&DataDir>,
+    folder: Option<&Path>,
     addresses: WebhookAddresses,
 ) -> Result<Option<Prepared>, WebhooksError> {
     let (Some(url), Some(secret)) = (&options.webhook_url, &options.webhook_secret) else { return Ok(None) };
     let addresses = if addresses == WebhookAddresses::Public { WebhookAddresses::PublicOrLoopback } else { addresses };
-    let folder = data.filter(|data| !data.is_temporary()).map(DataDir::path);
     Prepared::open(folder, url, secret, addresses).map(Some)
 }
 
-/// The most connections: half of the files that this process may open. The rest is for the stores.
-fn connections_max() -> usize {
-    let files = getrlimit(Resource::Nofile).current.unwrap_or(OPEN_FILES_UNKNOWN);
-    usize::try_from(files / 2).unwrap_or(usize::MAX)
-}
-
-/// The folder of the embedded ledger, if it is kept.
-fn kept_ledger<'a>(options: &Options, data: Option<&'a DataDir>) -> Option<&'a Path> {
-    data.filter(|data| !data.is_temporary() && options.dynamodb_url.is_none()).map(DataDir::path)
-}
-
-/// Starts the embedded database, on a checked file or in memory.
-async fn start_dynamodb(options: &Options, data: Option<&DataDir>) -> Result<Option<DynamoDb>, StartError> {
+/// Starts the embedded database, on a checked file in `folder` or in memory.
+async fn start_dynamodb(options: &Options, folder: Option<&Path>) -> Result<Option<DynamoDb>, StartError> {
     if options.dynamodb_url.is_some() {
         return Ok(None);
     }
-    let Some(folder) = kept_ledger(options, data).map(Path::to_owned) else {
-        return Ok(Some(DynamoDb::start(None).await?));
-    };
+    let Some(folder) = folder.map(Path::to_owned) else { return Ok(Some(DynamoDb::start(None).await?)) };
     let (file, has_redis) = (ledger_file::ledger_file(&folder), options.redis_url.is_none());
     let checked = spawn_blocking(move || ledger_file::check(&folder, has_redis)).await;
     checked.map_err(io::Error::from).map_err(DynamoDbError::System)??;
     Ok(Some(DynamoDb::start(Some(&file)).await?))
 }
 
-/// Writes the stores' addresses into a kept data folder.
-fn write_stores_file(
-    data: Option<&DataDir>,
-    settings: &Settings,
-    gateway: Option<&str>,
-) -> Result<Option<StoresFile>, DataDirError> {
-    let Some(folder) = data.filter(|data| !data.is_temporary()).map(DataDir::path) else { return Ok(None) };
-    StoresFile::write(folder, settings, gateway)
-        .map(Some)
-        .map_err(|source| DataDirError::Unusable { path: folder.to_owned(), source })
-}
-
 /// Runs settle periodically, one run at a time. Replaces the schedule.
-#[derive(Debug)]
-struct Ticker {
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<()>,
-}
-
-impl Ticker {
-    fn start<S: Invoke>(stack: Arc<S>, period: Duration) -> Self {
-        let (stop, mut stopped) = oneshot::channel();
-        let task = tokio::spawn(async move {
-            let mut ticks = interval(period);
-            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            // Skips the first tick, which comes at once.
-            ticks.tick().await;
-            loop {
-                tokio::select! {
-                    _ = ticks.tick() => settle(&*stack).await,
-                    _ = &mut stopped => return,
-                }
-            }
-        });
-        Self { stop, task }
-    }
-
-    /// Waits for the end of a run of settle.
-    async fn stop(self) {
-        let _ = self.stop.send(());
-        let mut task = self.task;
-        if timeout(SETTLE_ENDS_WITHIN, &mut task).await.is_err() {
-            task.abort();
-            tracing::warn!("a run of settle was cut off");
-        }
+async fn settle_every(period: Duration, stack: Arc<Stack>) {
+    let mut ticks = interval(period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // Skips the first tick, which comes at once.
+    ticks.tick().await;
+    loop {
+        ticks.tick().await;
+        settle(&*stack).await;
     }
 }
 
@@ -308,65 +260,4 @@ async fn settle(stack: &impl Invoke) {
 /// Whether a report is worth a log line: most runs of an idle system do nothing.
 fn did_something(report: &Report) -> bool {
     [report.persisted, report.parked, report.refunded_packets].iter().any(|count| *count > 0)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use http::Response;
-    use lambda_http::{Body, Request};
-    use tokio::sync::Semaphore;
-
-    use super::*;
-    use crate::gateway::{Function, SettleFailed};
-
-    /// Runs of settle that last until they are released.
-    struct Slow {
-        begun: Semaphore,
-        gate: Semaphore,
-        running: AtomicUsize,
-        ended: AtomicUsize,
-    }
-
-    impl Invoke for Slow {
-        async fn call(&self, _: Function, _: Request) -> Response<Body> {
-            unreachable!("only settle is called")
-        }
-
-        async fn settle(&self) -> Result<Report, SettleFailed> {
-            assert_eq!(self.running.fetch_add(1, Ordering::SeqCst), 0, "two runs at once");
-            self.begun.add_permits(1);
-            self.gate.acquire().await.unwrap().forget();
-            self.running.fetch_sub(1, Ordering::SeqCst);
-            self.ended.fetch_add(1, Ordering::SeqCst);
-            Err(SettleFailed("a failure does not end the ticker".to_owned()))
-        }
-    }
-
-    #[tokio::test]
-    async fn settle_runs_repeat_but_never_overlap() {
-        let slow = Arc::new(Slow {
-            begun: Semaphore::new(0),
-            gate: Semaphore::new(0),
-            running: AtomicUsize::new(0),
-            ended: AtomicUsize::new(0),
-        });
-        let ticker = Ticker::start(Arc::clone(&slow), Duration::from_millis(1));
-        for _ in 0..3 {
-            slow.begun.acquire().await.unwrap().forget();
-            slow.gate.add_permits(1);
-        }
-        slow.begun.acquire().await.unwrap().forget();
-        let stop = tokio::spawn(ticker.stop());
-        slow.gate.add_permits(1);
-        stop.await.unwrap();
-        assert_eq!(slow.ended.load(Ordering::SeqCst), 4, "the last run was completed");
-    }
-
-    #[test]
-    fn only_a_run_that_did_something_is_logged() {
-        assert!(did_something(&Report { persisted: 1, ..Report::default() }));
-        assert!(!did_something(&Report { due_left: 9, ..Report::default() }));
-    }
 }

@@ -201,7 +201,7 @@ async fn the_embedded_ledger_receives_no_tokens_and_any_other_does() {
         };
         let stack = Arc::new(Stack::connect(settings, None).await.unwrap());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let gateway = Gateway::serve(listener, stack, AdmissionLimiter::new(10), 100).unwrap();
+        let gateway = Gateway::serve(listener, stack, AdmissionLimiter::new(10)).unwrap();
         for number in 0..DEPOSITS {
             let url = format!("http://{}/wallets/alice/deposits/{ledger_is_embedded}-{number}", gateway.address());
             let answer = reqwest::Client::new().put(url).body(r#"{"amount":1}"#).send().await.unwrap();

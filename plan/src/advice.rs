@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::cost::Costs;
-use crate::inputs::Inputs;
+use crate::inputs::{Input, Inputs, TEMPLATE};
 use crate::outcome::{Limit, Outcome};
 use crate::rush::{Rush, Times, simulate};
 use crate::sizing::{Needs, Size};
@@ -12,14 +12,12 @@ use crate::station::SECOND;
 /// An input to raise.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Change {
-    /// Its name: a parameter of the template, or a quota.
-    pub name: &'static str,
+    /// Its new value, as `samconfig.toml` takes a parameter.
+    pub raise: String,
     /// Its value so far.
-    pub from: f64,
-    /// What the rush needs.
-    pub to: f64,
-    /// Whether it is a parameter of `samconfig.toml`. Else AWS has to raise it.
-    pub is_parameter: bool,
+    pub was: f64,
+    /// How it is raised.
+    pub how: &'static str,
 }
 
 /// Inputs that serve a rush, and what becomes of it then.
@@ -61,9 +59,6 @@ pub fn raise(inputs: &Inputs, costs: &Costs, rush: &Rush, met: &Outcome) -> Opti
     at_least(&mut raised.api_rate, rate);
     at_least(&mut raised.api_burst, rate);
     at_least(&mut raised.account_concurrency, needs.allowed as f64);
-    if raised.grab_concurrency > 0.0 {
-        at_least(&mut raised.grab_concurrency, needs.allowed as f64);
-    }
     let ramps = needs.allowed as f64 > inputs.ramp;
     if ramps {
         at_least(&mut raised.grab_provisioned, needs.allowed as f64);
@@ -127,11 +122,10 @@ fn lift(inputs: &mut Inputs, limit: Limit) {
         }
         Limit::Requests | Limit::Concurrency => {
             half_more(&mut inputs.account_concurrency);
-            half_more(&mut inputs.grab_concurrency);
             half_more(&mut inputs.grab_provisioned);
         }
         Limit::Ramp => {
-            let most = inputs.concurrency();
+            let most = inputs.account_concurrency;
             inputs.grab_provisioned = rounded((1.5 * inputs.grab_provisioned).max(inputs.ramp)).min(most);
             if inputs.grab_provisioned >= most {
                 half_more(&mut inputs.account_concurrency);
@@ -158,13 +152,10 @@ fn warm(inputs: &mut Inputs, rate: f64) {
     inputs.reads_warm = inputs.reads_warm.max(inputs.reads_new);
     inputs.table_warm = rounded(rate);
     inputs.table_quota = inputs.table_quota.max(inputs.table_warm);
-    if inputs.table_max > 0.0 {
-        inputs.table_max = inputs.table_max.max(inputs.table_warm);
-    }
 }
 
 /// Up to two digits and zeros.
-fn rounded(value: f64) -> f64 {
+pub fn rounded(value: f64) -> f64 {
     let unit = 10_f64.powf((value.max(1.0).log10().floor() - 1.0).max(0.0));
     (value / unit).ceil() * unit
 }
@@ -173,22 +164,15 @@ fn rounded(value: f64) -> f64 {
 fn changes(from: &Inputs, to: &Inputs) -> Vec<Change> {
     let pairs = from.list().into_iter().zip(to.list());
     let differ = pairs.filter(|(from, to)| (from.value - to.value).abs() > f64::EPSILON);
-    // The account's quota is a parameter too, but only of an alarm: AWS raises it.
-    let is_parameter = |name: &str| name.starts_with(char::is_uppercase);
+    let how = |input: &Input| match input.name {
+        // The account's quota is a parameter too, but only of an alarm.
+        "AccountConcurrency" => "in samconfig.toml, and AWS raises the quota",
+        "RedisShards" if input.value > 3.0 => "by Redis=existing: the template makes 3 at most",
+        _ if input.source == TEMPLATE => "in samconfig.toml",
+        name if name.starts_with(char::is_uppercase) => "in the templates",
+        _ => "AWS raises the quota",
+    };
     differ
-        .map(|(from, to)| Change { name: to.name, from: from.value, to: to.value, is_parameter: is_parameter(to.name) })
+        .map(|(from, to)| Change { raise: format!("{}={:.0}", to.name, to.value), was: from.value, how: how(&to) })
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_are_rounded_up_to_two_digits() {
-        assert_eq!(
-            [0.4, 7.2, 99.0, 101.0, 110_000.0, 123_456.0].map(|value| rounded(value) as u32),
-            [1, 8, 99, 110, 110_000, 130_000]
-        );
-    }
 }

@@ -30,14 +30,14 @@ pub struct Cost {
 }
 
 /// The work of one request.
-struct Work<'a> {
+#[derive(Default)]
+struct Work {
     milliseconds: f64,
     writes: f64,
     reads: f64,
     /// Bytes of its lines in the function's log.
     logged: f64,
     redis_writes: f64,
-    costs: &'a Costs,
 }
 
 impl Costs {
@@ -61,43 +61,52 @@ impl Costs {
         self.work(bytes) + self.work("event-bytes")
     }
 
-    fn win(&self) -> Work<'_> {
-        Work {
-            milliseconds: self.work("winner-ms"),
-            writes: self.work("winner-writes"),
-            reads: 0.0,
-            logged: self.line("win-log") + self.line("win-metrics"),
-            redis_writes: self.work("sync-writes"),
-            costs: self,
-        }
-    }
-
-    fn loss(&self) -> Work<'_> {
-        Work {
-            milliseconds: self.work("loser-ms"),
-            writes: 0.0,
-            reads: self.work("loser-reads"),
-            logged: self.line("loss-log") + self.line("loss-metrics") / self.work("losses-a-line"),
-            redis_writes: 0.0,
-            costs: self,
-        }
-    }
-
-    fn send(&self) -> Work<'_> {
-        Work {
-            milliseconds: self.work("send-ms"),
-            writes: self.work("packet-writes"),
-            reads: 0.0,
-            logged: self.line("request-log"),
-            redis_writes: 1.0,
-            costs: self,
-        }
-    }
-
     /// Dollars of a million wins, losses and sends of a packet, without those of the page.
     #[must_use]
     pub fn a_million(&self, inputs: &Inputs) -> [f64; 3] {
-        [self.win(), self.loss(), self.send()].map(|work| work.dollars(inputs) * 1e6)
+        let win = Work {
+            milliseconds: self.work("winner-ms"),
+            writes: self.work("winner-writes"),
+            logged: self.line("win-log") + self.line("win-metrics"),
+            redis_writes: self.work("sync-writes"),
+            ..Work::default()
+        };
+        let loss = Work {
+            milliseconds: self.work("loser-ms"),
+            reads: self.work("loser-reads"),
+            logged: self.line("loss-log") + self.line("loss-metrics") / self.work("losses-a-line"),
+            ..Work::default()
+        };
+        let send = Work {
+            milliseconds: self.work("send-ms"),
+            writes: self.work("packet-writes"),
+            logged: self.line("request-log"),
+            redis_writes: 1.0,
+            ..Work::default()
+        };
+        [win, loss, send].map(|work| self.dollars(&work, inputs) * 1e6)
+    }
+
+    /// Dollars of one request.
+    fn dollars(&self, request: &Work, inputs: &Inputs) -> f64 {
+        let (price, work) = (|name| self.price(name), |name| self.work(name));
+        let syncs = inputs.redis_sync;
+        let seconds = (request.milliseconds + syncs * request.redis_writes * work("sync-ms")) / 1e3;
+        let accessed = self.line("access-log");
+        let logged = request.logged + work("platform-log");
+        let between_zones = work("zone-bytes") * (work("zones") - 1.0) / work("zones");
+        let redis_bytes = if request.redis_writes > 0.0 { work("sync-bytes") } else { 0.0 };
+        let million = price("api-price")
+            + price("request-price")
+            + request.writes * price("write-price")
+            + request.reads * price("read-price");
+        let gigabyte = logged * price("log-price")
+            + accessed * price("access-log-price")
+            + (logged + accessed) * price("kept-log-price")
+            + between_zones * price("zone-price")
+            + work("answer-bytes") * price("out-price")
+            + syncs * redis_bytes * price("sync-price");
+        million / 1e6 + gigabyte / 1e9 + seconds * work("memory-mb") / 1024.0 * price("gb-second-price")
     }
 
     /// What a rush costs by its requests: its packet, its calls, the claim items that losers read, and the tries that Lambda refused. Tries
@@ -131,30 +140,5 @@ impl Costs {
             },
             Cost { of: "warming the table, once", dollars: warmed },
         ]
-    }
-}
-
-impl Work<'_> {
-    /// Dollars of one request.
-    fn dollars(&self, inputs: &Inputs) -> f64 {
-        let costs = self.costs;
-        let (price, work) = (|name| costs.price(name), |name| costs.work(name));
-        let syncs = inputs.redis_sync;
-        let seconds = (self.milliseconds + syncs * self.redis_writes * work("sync-ms")) / 1e3;
-        let accessed = costs.line("access-log");
-        let logged = self.logged + work("platform-log");
-        let between_zones = work("zone-bytes") * (work("zones") - 1.0) / work("zones");
-        let redis_bytes = if self.redis_writes > 0.0 { work("sync-bytes") } else { 0.0 };
-        let million = price("api-price")
-            + price("request-price")
-            + self.writes * price("write-price")
-            + self.reads * price("read-price");
-        let gigabyte = logged * price("log-price")
-            + accessed * price("access-log-price")
-            + (logged + accessed) * price("kept-log-price")
-            + between_zones * price("zone-price")
-            + work("answer-bytes") * price("out-price")
-            + syncs * redis_bytes * price("sync-price");
-        million / 1e6 + gigabyte / 1e9 + seconds * work("memory-mb") / 1024.0 * price("gb-second-price")
     }
 }

@@ -17,18 +17,6 @@ pub struct Input {
     pub source: &'static str,
 }
 
-impl Input {
-    /// Its value, if the template has a word for it.
-    pub(crate) fn word(&self) -> Option<&'static str> {
-        let [no, yes] = match self.name {
-            "GrabAck" => ["redis", "ledger"],
-            "RedisDurability" => ["disabled", "sync"],
-            _ => return None,
-        };
-        Some(if self.value > 0.0 { yes } else { no })
-    }
-}
-
 macro_rules! inputs {
     ($($field:ident $name:literal $default:literal $source:expr, $meaning:literal;)*) => {
         /// The inputs of a plan.
@@ -79,7 +67,6 @@ const CLIENTS: &str = "clients/js/hongbao.js, clients/rust/src/lib.rs";
 inputs! {
     grab_rate "GrabRate" 5_000.0 TEMPLATE, "grabs a second that API Gateway accepts";
     grab_burst "GrabBurst" 5_000.0 FIXED, "burst of grabs that it accepts";
-    grab_concurrency "GrabConcurrency" 0.0 FIXED, "executions reserved for grab, its maximum too; 0: the account's";
     grab_provisioned "GrabProvisioned" 0.0 TEMPLATE, "environments of grab that always run";
     account_concurrency "AccountConcurrency" 1_000.0 TEMPLATE, "executions at once in the account and region";
     grab_ack_ledger "GrabAck" 1.0 TEMPLATE, "1 ledger, 0 redis: when a winner is answered";
@@ -88,7 +75,6 @@ inputs! {
     redis_sync "RedisDurability" 1.0 TEMPLATE, "1 sync, 0 async or disabled: whether a write waits for a replica";
     table_warm "TableWarmWrites" 0.0 FIXED, "write units a second that the table takes at once; 0: as a new one";
     reads_warm "TableWarmReads" 0.0 FIXED, "read units a second that the table takes at once; 0: as a new one";
-    table_max "TableMaxWrites" 0.0 FIXED, "write units a second that it takes at most; 0: the quota";
 
     api_rate "api-rate" 10_000.0 GATEWAY, "requests a second of the account and region";
     api_burst "api-burst" 5_000.0 GATEWAY, "burst of them";
@@ -98,7 +84,6 @@ inputs! {
     table_new "table-new" 4_000.0 ON_DEMAND, "write units a second of a new table on demand";
     reads_new "reads-new" 12_000.0 ON_DEMAND, "read units a second of a new table on demand";
     reads_quota "reads-quota" 40_000.0 TABLE_QUOTA, "read units a second of a table at most";
-    table_peak "table-peak" 0.0 ASSUMED, "write units a second of the table's past peak; it takes twice as many";
     table_quota "table-quota" 40_000.0 TABLE_QUOTA, "write units a second of a table at most";
 
     network_ms "network-ms" 50.0 ASSUMED, "ms from a user to API Gateway and back";
@@ -140,28 +125,15 @@ impl Inputs {
         Ok(())
     }
 
-    /// The most executions of grab at once.
-    #[must_use]
-    pub fn concurrency(&self) -> f64 {
-        let own = self.grab_concurrency;
-        if own > 0.0 { own.min(self.account_concurrency) } else { self.account_concurrency }
-    }
-
     /// Write units a second that the table takes when the rush begins.
     #[must_use]
     pub fn table_rate(&self) -> f64 {
-        self.table_new.max(self.table_warm).max(2.0 * self.table_peak).min(self.table_most())
+        self.table_new.max(self.table_warm).min(self.table_quota)
     }
 
     /// Read units a second that the table takes.
     #[must_use]
     pub fn reads_rate(&self) -> f64 {
         self.reads_new.max(self.reads_warm).min(self.reads_quota)
-    }
-
-    /// Write units a second that it takes at most.
-    #[must_use]
-    pub fn table_most(&self) -> f64 {
-        if self.table_max > 0.0 { self.table_max.min(self.table_quota) } else { self.table_quota }
     }
 }

@@ -16,23 +16,21 @@ mod advice;
 mod cost;
 mod inputs;
 mod outcome;
-mod plan;
+mod report;
 mod rush;
 mod sizing;
 mod station;
-mod text;
 
 #[cfg(test)]
 mod tests;
 
-pub use advice::{Advice, Change, raise};
+pub use advice::Change;
 pub use cost::{Cost, Costs};
 pub use inputs::{Input, Inputs, TEMPLATE};
 pub use outcome::{Answer, Limit, Outcome};
-pub use plan::Plan;
+pub use report::{Course, Plan};
 pub use rush::{Rush, Times, simulate};
-pub use sizing::{Needs, SIZES, Size};
-pub use text::{inputs as list_inputs, sizing as sizing_table};
+pub use sizing::table as sizing_table;
 
 /// Why a plan can't be made.
 #[derive(Debug, thiserror::Error)]

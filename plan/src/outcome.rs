@@ -13,25 +13,14 @@ pub enum Answer {
     /// No slip is left.
     SoldOut,
     /// 429 from API Gateway at each try.
-    TooMany,
+    TooManyRequests,
     /// 503 at the last try.
     Unavailable,
 }
 
 impl Answer {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Slip, Self::SoldOut, Self::TooMany, Self::Unavailable];
-
-    /// What a user sees.
-    #[must_use]
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::Slip => "a slip",
-            Self::SoldOut => "sold out",
-            Self::TooMany => "429, gave up",
-            Self::Unavailable => "503, gave up",
-        }
-    }
+    pub const ALL: [Self; 4] = [Self::Slip, Self::SoldOut, Self::TooManyRequests, Self::Unavailable];
 }
 
 /// What can refuse a try.
@@ -58,31 +47,19 @@ impl Limit {
     /// All of them, in the order of the way.
     pub const ALL: [Self; 7] =
         [Self::GrabRate, Self::ApiRate, Self::Requests, Self::Ramp, Self::Concurrency, Self::Redis, Self::Table];
-
-    /// Its name.
-    #[must_use]
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::GrabRate => "API Gateway, the grab route",
-            Self::ApiRate => "API Gateway, the account",
-            Self::Requests => "Lambda, requests a second",
-            Self::Ramp => "Lambda, the ramp",
-            Self::Concurrency => "Lambda, executions at once",
-            Self::Redis => "Redis, the core of a shard",
-            Self::Table => "DynamoDB, the table",
-        }
-    }
 }
 
 /// What became of a rush.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Outcome {
     /// Users by their last answer.
+    #[serde(skip)]
     pub answers: [u64; 4],
     /// Microseconds of each user from their first try to the last answer, by answer, in order.
     #[serde(skip)]
     pub micros: [Vec<u32>; 4],
     /// Tries that each limit refused, in the order of [`Limit::ALL`].
+    #[serde(skip)]
     pub refused: [u64; 7],
     /// Tries of all clients.
     pub tries: u64,
@@ -108,8 +85,6 @@ pub struct Outcome {
     pub claim_reads: u64,
     /// Those of the busiest second: each takes a read unit.
     pub read_units: f64,
-    /// Nanoseconds from the beginning to the last answer of all.
-    pub last: Nanos,
 }
 
 impl Outcome {
@@ -155,7 +130,6 @@ impl Outcome {
     pub(crate) fn answer(&mut self, answer: Answer, first: Nanos, at: Nanos) {
         self.answers[answer as usize] += 1;
         self.micros[answer as usize].push(u32::try_from((at - first) / 1_000).unwrap_or(u32::MAX));
-        self.last = self.last.max(at);
     }
 
     pub(crate) fn finish(&mut self) {

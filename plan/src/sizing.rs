@@ -1,12 +1,10 @@
 //! What a load needs, by the formulas of a steady load.
 
-use serde::Serialize;
-
 use crate::cost::Costs;
 use crate::inputs::Inputs;
 
 /// A load to size for.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Size {
     /// Grabs a second.
     pub grabs: u32,
@@ -15,11 +13,11 @@ pub struct Size {
 }
 
 /// The loads of the table in `docs/PERFORMANCE.md`.
-pub const SIZES: [Size; 3] =
+const SIZES: [Size; 3] =
     [Size { grabs: 1_000, won: 1_000 }, Size { grabs: 100_000, won: 5_000 }, Size { grabs: 1_000_000, won: 20_000 }];
 
 /// What a load needs.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Needs {
     /// Executions that work at once, by Little's law.
     pub working: u64,
@@ -46,5 +44,26 @@ impl Needs {
             shards: (grabs / costs.work("shard-grabs")).ceil() as u64,
             write_units: (won * costs.work("winner-writes")).ceil() as u64,
         }
+    }
+}
+
+/// The sizing table of `docs/PERFORMANCE.md`.
+#[must_use]
+pub fn table(inputs: &Inputs, costs: &Costs) -> String {
+    let header = "| grabs a second | won | executions at work | executions allowed | Redis shards | DynamoDB, write units a second |";
+    let rows = SIZES.map(|size| {
+        let needs = Needs::of(size, inputs, costs);
+        let row =
+            [u64::from(size.grabs), size.won.into(), needs.working, needs.allowed, needs.shards, needs.write_units];
+        format!("| {} |", row.map(grouped).join(" | "))
+    });
+    format!("{header}\n|---:|---:|---:|---:|---:|---:|\n{}", rows.join("\n"))
+}
+
+/// A number with commas between its thousands.
+fn grouped(number: u64) -> String {
+    match number {
+        0..1_000 => number.to_string(),
+        _ => format!("{},{:03}", grouped(number / 1_000), number % 1_000),
     }
 }

@@ -106,33 +106,3 @@ impl Window {
         takes
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_bucket_lets_its_burst_pass_and_then_its_rate() {
-        // A crowd at once, and for four seconds more than the rate: burst + rate × time pass, as the formula says.
-        let mut bucket = Bucket::new(1_000.0, 500.0);
-        let passed = (0..40_000).filter(|n| bucket.take(n * SECOND / 10_000, 1.0)).count();
-        assert!(passed.abs_diff(500 + 4 * 1_000) <= 1, "{passed}");
-        // After a pause it has its burst again, and no more.
-        assert!(bucket.has(60 * SECOND, 500.0) && !bucket.has(60 * SECOND, 501.0));
-    }
-
-    #[test]
-    fn a_window_allows_so_many_in_each_second() {
-        let mut window = Window::default();
-        let passed = (0..4_000).filter(|n| window.take(n * SECOND / 2_000, 300.0)).count();
-        assert_eq!(passed, 600);
-    }
-
-    #[test]
-    fn a_core_serves_in_order_and_counts_its_work() {
-        let mut core = Core::default();
-        let done: Vec<Nanos> = [0, 0, 5, 100].map(|at| core.serve(at, 10)).into();
-        assert_eq!(done, [10, 20, 30, 110]);
-        assert!((core.busiest() * SECOND as f64 - 40.0).abs() < 1e-6);
-    }
-}

@@ -155,11 +155,11 @@ async fn intervenes(operator: &Client, alice: &Client, id: &str) {
 #[test]
 fn the_codes_of_client_and_engine_are_those_of_the_document() {
     let documented = &SPEC.document["components"]["schemas"]["ProblemCode"]["enum"];
-    assert_eq!(json!(ProblemCode::ALL), *documented);
     assert_eq!(json!(Code::ALL.map(Code::name)), *documented);
     // A code that was added and not listed would be missing in both.
     assert!(Code::ALL.iter().enumerate().all(|(place, &code)| code as usize == place));
-    assert!(ProblemCode::ALL.iter().enumerate().all(|(place, &code)| code as usize == place));
+    let known: Vec<ProblemCode> = serde_json::from_value(documented.clone()).unwrap();
+    assert!(known.iter().enumerate().all(|(place, &code)| code as usize == place));
 }
 
 /// A service that answers each request with the next of `answers`; an empty one closes the connection. Returns the

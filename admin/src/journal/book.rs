@@ -2,12 +2,11 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 use shared::domain::Timestamp;
-use tempfile::TempDir;
 
 use super::sums::{Classes, Movements};
 use super::tally::{Problems, Span};
@@ -69,78 +68,47 @@ impl Balance {
 }
 
 /// The wallets and the undecided slips as they were read, beside the sums of all movements, later ones too.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct State {
-    pub verdict: Verdict,
+    /// `equal`, `differs`, or `moving`: they differ, but money moved when they were read, so that means nothing.
+    pub verdict: String,
     pub wallets: i128,
     pub packets: i128,
     /// What all movements sum up to.
     pub movements: Classes,
 }
 
-/// How the state compares with the movements.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    Equal,
-    /// They differ, but money moved when they were read, so that means nothing.
-    Moving,
-    Differs,
-}
-
-/// A folder in the making. It gets its name once everything is in it.
-pub struct Book {
-    path: PathBuf,
-    draft: TempDir,
-}
-
-impl Book {
-    /// A folder that will be `path`, which must not exist: the books of a day are not overwritten.
-    pub fn new(path: &Path) -> Result<Self, Failed> {
-        if path.exists() {
-            return Err(Failed::Unverifiable(format!("{} exists already", path.display())));
+/// Writes a day's movements in order, as entries, and their summary. The folder gets its name once everything is in it.
+pub fn write(path: &Path, movements: &Connection, summary: &Summary) -> Result<(), Failed> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = tempfile::Builder::new().prefix(".journal-").tempdir_in(parent).map_err(in_file(parent))?;
+    let draft = folder.path();
+    let file = |name| File::create(draft.join(name)).map_err(in_file(draft));
+    let mut lines = BufWriter::with_capacity(BUFFER_BYTES, file(LINES)?);
+    // By RFC 4180.
+    let mut sheet = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(file(SHEET)?);
+    sheet.write_record(HEADER).map_err(in_file(draft))?;
+    let mut statement = movements.prepare(ENTRIES)?;
+    let mut rows = statement.query([&*summary.currency, MARK])?;
+    while let Some(row) = rows.next()? {
+        let cell = |column| row.get_ref(column)?.as_str().map_err(rusqlite::Error::from);
+        writeln!(lines, "{}", cell(0)?).map_err(in_file(draft))?;
+        for column in 1..=HEADER.len() {
+            sheet.write_field(cell(column)?).map_err(in_file(draft))?;
         }
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let draft = tempfile::Builder::new().prefix(".journal-").tempdir_in(parent).map_err(in_file(parent))?;
-        Ok(Self { path: path.to_owned(), draft })
+        sheet.write_record(None::<&[u8]>).map_err(in_file(draft))?;
     }
-
-    /// Writes the movements of the day in order, as entries.
-    pub fn write_entries(&self, movements: &Connection, currency: &str) -> Result<(), Failed> {
-        let draft = self.draft.path();
-        let file = |name| File::create(draft.join(name)).map_err(in_file(draft));
-        let mut lines = BufWriter::with_capacity(BUFFER_BYTES, file(LINES)?);
-        // By RFC 4180.
-        let mut sheet = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(file(SHEET)?);
-        sheet.write_record(HEADER).map_err(in_file(draft))?;
-        let mut statement = movements.prepare(ENTRIES)?;
-        let mut rows = statement.query([currency, MARK])?;
-        while let Some(row) = rows.next()? {
-            let cell = |column| row.get_ref(column)?.as_str().map_err(rusqlite::Error::from);
-            writeln!(lines, "{}", cell(0)?).map_err(in_file(draft))?;
-            for column in 1..=HEADER.len() {
-                sheet.write_field(cell(column)?).map_err(in_file(draft))?;
-            }
-            sheet.write_record(None::<&[u8]>).map_err(in_file(draft))?;
-        }
-        let lines = lines.into_inner().map_err(in_file(draft))?;
-        let sheet = sheet.into_inner().map_err(|error| in_file(draft)(error.into_error()))?;
-        for file in [lines, sheet] {
-            file.sync_all().map_err(in_file(draft))?;
-        }
-        Ok(())
+    let lines = lines.into_inner().map_err(in_file(draft))?;
+    let sheet = sheet.into_inner().map_err(|error| in_file(draft)(error.into_error()))?;
+    let mut sums = file(SUMMARY)?;
+    writeln!(sums, "{}", serde_json::to_string_pretty(summary).unwrap_or_default()).map_err(in_file(draft))?;
+    for file in [lines, sheet, sums] {
+        file.sync_all().map_err(in_file(draft))?;
     }
-
-    /// Writes the summary, and gives the folder its name.
-    pub fn close(self, summary: &Summary) -> Result<(), Failed> {
-        let path = self.draft.path().join(SUMMARY);
-        let text = serde_json::to_string_pretty(summary).unwrap_or_default() + "\n";
-        std::fs::write(&path, text).map_err(in_file(&path))?;
-        std::fs::rename(self.draft.path(), &self.path).map_err(in_file(&self.path))?;
-        // Under its new name it is no temporary folder any more.
-        let _ = self.draft.keep();
-        Ok(())
-    }
+    std::fs::rename(draft, path).map_err(in_file(path))?;
+    // Under its new name it is no temporary folder any more.
+    let _ = folder.keep();
+    Ok(())
 }
 
 /// The columns of the CSV file.
@@ -189,6 +157,6 @@ impl Summary {
     pub fn span(&self) -> Result<Span, Failed> {
         let ms = |text: &str| text.parse().map(Timestamp::ms);
         let span = ms(&self.from).and_then(|start| Ok(Span { start, end: ms(&self.to)? }));
-        span.map_err(|()| Failed::Unverifiable(format!("{} to {} is no time of a journal", self.from, self.to)))
+        span.map_err(|()| Failed::Refused(format!("{} to {} is no time of a journal", self.from, self.to)))
     }
 }

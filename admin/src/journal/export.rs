@@ -8,7 +8,6 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
-use serde::Deserialize;
 use serde_json::Value;
 use shared::domain::Timestamp;
 
@@ -17,34 +16,14 @@ use crate::deployment::{Failed, in_file};
 
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// What the summary manifest says.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Summary {
-    export_arn: String,
-    export_time: String,
-    item_count: u64,
-    output_format: String,
-    /// Absent in exports from before there were incremental ones.
-    export_type: Option<String>,
-}
-
-/// A line of the files manifest.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct DataFile {
-    item_count: u64,
-    #[serde(rename = "dataFileS3Key")]
-    key: String,
-}
-
 /// An export: its manifests are read, its data files are not.
 pub struct Export {
     pub arn: String,
     /// The moment whose data it has.
     pub at: Timestamp,
     folder: PathBuf,
-    files: Vec<DataFile>,
+    /// The data files, each with its number of items.
+    files: Vec<(String, u64)>,
 }
 
 impl Export {
@@ -52,32 +31,37 @@ impl Export {
     pub fn open(folder: &Path) -> Result<Self, Failed> {
         let path = folder.join("manifest-summary.json");
         let text = std::fs::read(&path).map_err(in_file(&path))?;
-        let summary: Summary = serde_json::from_slice(&text).map_err(|error| unreadable(&path, &error))?;
-        if summary.output_format != "DYNAMODB_JSON" || summary.export_type.is_some_and(|name| name != "FULL_EXPORT") {
+        let summary: Value = serde_json::from_slice(&text).map_err(|error| unreadable(&path, &error))?;
+        let said = |name: &str| summary[name].as_str().unwrap_or_default();
+        // Exports from before there were incremental ones have no type.
+        if said("outputFormat") != "DYNAMODB_JSON" || !["", "FULL_EXPORT"].contains(&said("exportType")) {
             return Err(unreadable(&path, "the journal needs a full export in the format DYNAMODB_JSON"));
         }
+        let at = said("exportTime").parse().map_err(|()| unreadable(&path, "its exportTime is not RFC 3339"))?;
         let path = folder.join("manifest-files.json");
         let text = std::fs::read_to_string(&path).map_err(in_file(&path))?;
-        let lines = text.lines().filter(|line| !line.is_empty()).map(serde_json::from_str::<DataFile>);
-        let files = lines.collect::<Result<Vec<_>, _>>().map_err(|error| unreadable(&path, &error))?;
-        let listed: u64 = files.iter().map(|file| file.item_count).sum();
-        if listed != summary.item_count {
-            let what = format!("its files have {listed} items, but the summary has {}", summary.item_count);
+        let mut files = Vec::new();
+        for line in text.lines().filter(|line| !line.is_empty()) {
+            let file: Value = serde_json::from_str(line).map_err(|error| unreadable(&path, &error))?;
+            // A key has the bucket's folders, which the copy may lack.
+            let name = file["dataFileS3Key"].as_str().and_then(|key| key.rsplit('/').next()).unwrap_or_default();
+            files.push((name.to_owned(), file["itemCount"].as_u64().unwrap_or_default()));
+        }
+        let listed: u64 = files.iter().map(|(_, items)| items).sum();
+        if summary["itemCount"] != listed {
+            let what = format!("its files have {listed} items, but the summary has {}", summary["itemCount"]);
             return Err(unreadable(&path, what));
         }
-        let at = summary.export_time.parse().map_err(|()| unreadable(&path, "its exportTime is not RFC 3339"))?;
-        Ok(Self { arn: summary.export_arn, at, folder: folder.to_owned(), files })
+        Ok(Self { arn: said("exportArn").to_owned(), at, folder: folder.to_owned(), files })
     }
 
     /// Reads all items into `tally`.
     pub fn read(&self, tally: &mut Tally) -> Result<(), Failed> {
-        self.files.iter().try_for_each(|file| self.read_file(file, tally))
+        self.files.iter().try_for_each(|(name, items)| self.read_file(name, *items, tally))
     }
 
     /// Reads a data file. Its gzip checksum and its number of items show that it is whole.
-    fn read_file(&self, DataFile { item_count, key }: &DataFile, tally: &mut Tally) -> Result<(), Failed> {
-        // A key has the bucket's folders, which the copy may lack.
-        let name = key.rsplit('/').next().unwrap_or_default();
+    fn read_file(&self, name: &str, items: u64, tally: &mut Tally) -> Result<(), Failed> {
         let path = self.folder.join("data").join(name);
         let file = File::open(&path).map_err(in_file(&path))?;
         let mut file = BufReader::with_capacity(BUFFER_BYTES, file);
@@ -92,14 +76,14 @@ impl Export {
                 tally.enter(&line["Item"])?;
             }
         }
-        if count == *item_count {
+        if count == items {
             Ok(())
         } else {
-            Err(unreadable(&path, format!("it has {count} items, but the manifest has {item_count}")))
+            Err(unreadable(&path, format!("it has {count} items, but the manifest has {items}")))
         }
     }
 }
 
 fn unreadable(path: &Path, why: impl std::fmt::Display) -> Failed {
-    Failed::Unverifiable(format!("{}: {why}", path.display()))
+    Failed::Refused(format!("{}: {why}", path.display()))
 }

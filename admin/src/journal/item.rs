@@ -5,6 +5,8 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Map, Value, json};
 use shared::ledger::keys;
 
+use crate::deployment::Failed;
+
 /// The names of the attributes that the journal reads.
 pub const ATTRIBUTES: [&str; 10] =
     [keys::PK, keys::SK, "amount", "at", "balance", "created_at", "currency", "slip_count", "total_amount", "user_id"];
@@ -27,7 +29,9 @@ pub fn text<'a>(item: &'a Value, name: &str) -> &'a str {
 }
 
 /// A whole number of zero or more, as the database takes it. An error says what was expected.
-pub fn whole(item: &Value, name: &str) -> Result<u64, String> {
+pub fn whole(item: &Value, name: &str) -> Result<u64, Failed> {
     let number = item[name]["N"].as_str().and_then(|number| number.parse().ok());
-    number.filter(|number| i64::try_from(*number).is_ok()).ok_or_else(|| format!("{name}: a whole number"))
+    number
+        .filter(|number| i64::try_from(*number).is_ok())
+        .ok_or_else(|| Failed::Refused(format!("{name}: a whole number")))
 }

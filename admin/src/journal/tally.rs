@@ -1,7 +1,8 @@
 //! One pass over the items of a ledger, in any order: sums, the day's movements, and what contradicts itself.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::ops::Range;
 
 use ::audit::{Name, Own};
 use rusqlite::{Connection, params};
@@ -47,7 +48,7 @@ impl Problems {
     pub fn add(&mut self, kind: &str, subject: &dyn Display, expected: &dyn Display, found: &dyn Display) {
         self.problem_count += 1;
         if self.problems.len() < LISTED_MAX {
-            let [subject, expected, found] = [subject.to_string(), expected.to_string(), found.to_string()];
+            let [subject, expected, found] = [subject, expected, found].map(ToString::to_string);
             self.problems.push(Problem { kind: kind.to_owned(), subject, expected, found });
         }
     }
@@ -61,50 +62,22 @@ pub struct Span {
     pub end: u64,
 }
 
-/// What has to be equal in any stretch of time: a name, movements, and the items that repeat them.
-const COPIES: [(&str, &str, &str); 6] = [
-    ("packets sent", "sent", "packet"),
-    ("slips claimed", "claim", "slip of a user"),
-    ("slips refunded", "refunded slip", "slip of nobody"),
-    ("deposits in timelines", "deposit", "DEPOSIT"),
-    ("refunds in timelines", "refund", "REFUND"),
-    ("withdrawals in timelines", "withdrawal", "WITHDRAW"),
-];
-
-/// When something was: before the day, in it, or after it.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum When {
-    Before,
-    Within,
-    After,
-}
-
-impl When {
-    pub const ALL: [Self; 3] = [Self::Before, Self::Within, Self::After];
-}
-
-/// A movement as the database has it.
-struct Movement {
-    at: u64,
-    kind: &'static str,
-    user: String,
-    id: String,
-    packet: Option<String>,
-    amount: u64,
-}
+/// Stretches of time, as places among the sums.
+pub const BEFORE: Range<usize> = 0..1;
+pub const WITHIN: Range<usize> = 1..2;
+pub const UNTIL_END: Range<usize> = 0..2;
+pub const EVER: Range<usize> = 0..3;
 
 /// All that a pass has found.
 pub struct Tally {
-    day: Span,
+    span: Span,
     currency: String,
     /// The day's movements.
     pub movements: Connection,
-    /// What movements, and the items that repeat them, add up to.
-    sums: HashMap<(When, &'static str), Sum>,
+    /// What movements, and the items that repeat them, add up to: before the day, in it, and after it.
+    sums: BTreeMap<&'static str, [Sum; 3]>,
     /// The sum of all wallets.
     pub wallets: i128,
-    /// The currencies of the packets.
-    currencies: BTreeSet<String>,
     /// The newest time in any item.
     pub newest: u64,
     pub items: u64,
@@ -112,15 +85,14 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// An empty tally of `day`.
-    pub fn new(day: Span, currency: &str) -> Result<Self, Failed> {
+    /// An empty tally of a day.
+    pub fn new(span: Span, currency: &str) -> Result<Self, Failed> {
         Ok(Self {
-            day,
+            span,
             currency: currency.to_owned(),
             movements: scratch::database(SCHEMA)?,
-            sums: HashMap::new(),
+            sums: BTreeMap::new(),
             wallets: 0,
-            currencies: BTreeSet::new(),
             newest: 0,
             items: 0,
             problems: Problems::default(),
@@ -132,51 +104,48 @@ impl Tally {
         self.items += 1;
         let key = Key { pk: text(item, keys::PK).to_owned(), sk: text(item, keys::SK).to_owned() };
         match self.add(&key, item) {
-            Ok(None) => {}
-            Ok(Some(Movement { at, kind, user, id, packet, amount })) => {
-                let time = Timestamp::from_ms(at).to_string();
-                let mut add = self.movements.prepare_cached(ADD)?;
-                add.execute(params![time, kind, user, id, packet, amount])?;
+            Err(Failed::Refused(expected)) => {
+                self.problem(&key, "malformed", &expected, &"something else");
+                Ok(())
             }
-            Err(expected) => self.problem(&key, "malformed", &expected, &"something else"),
+            added => added,
         }
-        Ok(())
     }
 
-    /// Adds an item to the sums. Returns a movement of the day. An error says what was expected of the item.
-    fn add(&mut self, key: &Key, item: &Value) -> Result<Option<Movement>, String> {
-        let amount_at = || Ok::<_, String>((whole(item, "amount")?, whole(item, "at")?));
-        let (kind, user, packet, lowest) = match Name::of(key).ok_or("a key of this ledger")? {
+    /// Adds an item to the sums, and a movement of the day to the others. [`Failed::Refused`] says what was expected of the item.
+    fn add(&mut self, key: &Key, item: &Value) -> Result<(), Failed> {
+        let expected = |what: &str| Failed::Refused(what.to_owned());
+        let amount_at = || Ok::<_, Failed>((whole(item, "amount")?, whole(item, "at")?));
+        let (kind, user, packet, lowest) = match Name::of(key).ok_or_else(|| expected("a key of this ledger"))? {
             Name::Amounts(_) | Name::Reference(..) | Name::Receiver | Name::Of(_, Own::SendKey | Own::Day) => {
-                return Ok(None);
+                return Ok(());
             }
             Name::Packet(_) => {
                 let currency = text(item, "currency");
                 if currency != self.currency {
                     self.problem(key, "currency", &self.currency.clone(), &currency);
                 }
-                self.currencies.insert(currency.to_owned());
                 self.sum(whole(item, "created_at")?, "packet", 1, whole(item, "total_amount")?);
-                return Ok(None);
+                return Ok(());
             }
             Name::Decision(..) => {
                 let (amount, at) = amount_at()?;
                 let is_refund = text(item, "user_id").is_empty();
                 self.sum(at, if is_refund { "slip of nobody" } else { "slip of a user" }, 1, amount);
-                return Ok(None);
+                return Ok(());
             }
             Name::Of(_, Own::Wallet) => {
                 // A user may be suspended before any money has moved.
                 let balance = item["balance"]["N"].as_str().unwrap_or("0");
-                self.wallets += balance.parse::<i128>().map_err(|_| "balance: a whole number")?;
-                return Ok(None);
+                self.wallets += balance.parse::<i128>().map_err(|_| expected("balance: a whole number"))?;
+                return Ok(());
             }
             Name::Of(_, Own::InTimeline(_)) => {
                 let (amount, at) = amount_at()?;
                 let kind = key.sk.split('#').nth(1);
                 let what = ["DEPOSIT", "REFUND", "WITHDRAW"].into_iter().find(|what| Some(*what) == kind);
-                self.sum(at, what.ok_or("a copy of a movement")?, 1, amount);
-                return Ok(None);
+                self.sum(at, what.ok_or_else(|| expected("a copy of a movement"))?, 1, amount);
+                return Ok(());
             }
             Name::Of(user, Own::Deposit) => (MovementKind::Deposit, user, None, None),
             Name::Of(user, Own::Withdrawal) => (MovementKind::Withdrawal, user, None, None),
@@ -189,16 +158,18 @@ impl Tally {
             self.sum(at, "refunded slip", whole(item, "slip_count")?, amount);
         }
         self.sum(at, kind, 1, amount);
-        if self.when(at) != When::Within {
-            return Ok(None);
+        if WITHIN.contains(&self.place(at)) {
+            let packet = packet.map(|packet| packet.to_string());
+            let id = match (&packet, lowest) {
+                (Some(packet), Some(lowest)) => format!("{packet}-{lowest}"),
+                (Some(packet), None) => packet.clone(),
+                (None, _) => key.sk.split_once('#').map_or("", |(_, id)| id).to_owned(),
+            };
+            let time = Timestamp::from_ms(at).to_string();
+            let mut add = self.movements.prepare_cached(ADD)?;
+            add.execute(params![time, kind, user.as_str(), id, packet, amount])?;
         }
-        let id = match (packet, lowest) {
-            (Some(packet), Some(lowest)) => format!("{packet}-{lowest}"),
-            (Some(packet), None) => packet.to_string(),
-            (None, _) => key.sk.split_once('#').map_or("", |(_, id)| id).to_owned(),
-        };
-        let packet = packet.map(|packet| packet.to_string());
-        Ok(Some(Movement { at, kind, user: user.to_string(), id, packet, amount }))
+        Ok(())
     }
 
     fn problem(&mut self, key: &Key, kind: &str, expected: &dyn Display, found: &dyn Display) {
@@ -207,47 +178,24 @@ impl Tally {
 
     fn sum(&mut self, at: u64, what: &'static str, count: u64, amount: u64) {
         self.newest = self.newest.max(at);
-        *self.sums.entry((self.when(at), what)).or_default() += Sum { count, amount: amount.into() };
+        let place = self.place(at);
+        let sum = &mut self.sums.entry(what).or_default()[place];
+        *sum = *sum + Sum { count, amount: amount.into() };
     }
 
-    fn when(&self, at: u64) -> When {
-        match at {
-            at if at < self.day.start => When::Before,
-            at if at < self.day.end => When::Within,
-            _ => When::After,
-        }
+    /// The place of a moment among the sums.
+    fn place(&self, at: u64) -> usize {
+        usize::from(at >= self.span.start) + usize::from(at >= self.span.end)
     }
 
-    /// The sum of these stretches of time.
-    fn of(&self, when: &[When], what: &'static str) -> Sum {
-        let mut sum = Sum::default();
-        for when in when {
-            sum += self.sums.get(&(*when, what)).copied().unwrap_or_default();
-        }
-        sum
+    /// What this adds up to in a stretch of time.
+    pub fn of(&self, when: Range<usize>, what: &str) -> Sum {
+        let sums = self.sums.get(what).and_then(|sums| sums.get(when)).unwrap_or_default();
+        sums.iter().fold(Sum::default(), |all, sum| all + *sum)
     }
 
-    /// The movements of these stretches of time.
-    pub fn movements(&self, when: &[When]) -> Movements {
-        Movements::new(|kind| self.of(when, kind))
-    }
-
-    /// What movements and the items that repeat them say, where they differ: the name, the movements' sum and the copies' one.
-    pub fn differences(&self, when: When) -> impl Iterator<Item = (&'static str, Sum, Sum)> {
-        let sums =
-            COPIES.map(|(name, movements, copies)| (name, self.of(&[when], movements), self.of(&[when], copies)));
-        sums.into_iter().filter(|(_, movements, copies)| movements != copies)
-    }
-
-    /// The amount of the slips that no decision has.
-    pub fn undecided(&self) -> i128 {
-        let [packets, claimed, refunded] =
-            ["packet", "slip of a user", "slip of nobody"].map(|what| self.of(&When::ALL, what).amount);
-        packets - claimed - refunded
-    }
-
-    /// The currency of the packets, if no packet is in the one that was asked for: then that is the mistake, not the packets.
-    pub fn only_other_currency(&self) -> Option<&str> {
-        if self.currencies.contains(&self.currency) { None } else { self.currencies.first().map(String::as_str) }
+    /// The movements of a stretch of time.
+    pub fn movements(&self, when: Range<usize>) -> Movements {
+        Movements::new(|kind| self.of(when.clone(), kind))
     }
 }

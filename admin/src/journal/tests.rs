@@ -135,7 +135,6 @@ fn options() -> Journal {
         previous: None,
         unfinished: false,
         currency: "CNY".to_owned(),
-        segments: 1,
     }
 }
 
@@ -161,14 +160,13 @@ struct Line {
 /// The journal of a ledger: the summary, and the lines.
 fn journal(ledger: &Ledger) -> (Summary, Vec<Line>) {
     let folder = tempfile::tempdir().unwrap();
-    let book = Book::new(&folder.path().join("book")).unwrap();
+    let path = folder.path().join("book");
     let mut tally = tally(ledger);
     let read = Read { source: "t".to_owned(), at: String::new(), items: tally.items };
     let summary = summary(&options(), day(), read, true, false, &mut tally);
-    book.write_entries(&tally.movements, "CNY").unwrap();
-    book.close(&summary).unwrap();
-    let text = std::fs::read_to_string(folder.path().join("book").join(LINES)).unwrap();
-    let read = read_summary(&folder.path().join("book")).unwrap();
+    book::write(&path, &tally.movements, &summary).unwrap();
+    let text = std::fs::read_to_string(path.join(LINES)).unwrap();
+    let read = read_summary(&path).unwrap();
     assert_eq!((&read.closing, &read.problems), (&summary.closing, &summary.problems));
     (summary, text.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
 }
@@ -186,7 +184,7 @@ proptest! {
         prop_assert_eq!(external + wallets + packets, 0);
         let held = ["external", "wallet:", "packet:"].map(|class| ledger.held(class));
         prop_assert_eq!(held, [external, wallets, packets]);
-        prop_assert_eq!(summary.state.verdict, Verdict::Equal);
+        prop_assert_eq!(summary.state.verdict, "equal");
         // Random withdrawals may exceed what was deposited, and slips of the next day's packets don't matter.
         let others = summary.problems.problems.iter().filter(|problem| problem.kind != "negative");
         prop_assert_eq!(others.count(), 0);
@@ -238,7 +236,7 @@ fn a_reading_of_moving_money_is_not_judged_by_its_state() {
         let states = summary.problems.problems.iter().filter(|problem| problem.kind == "state").count();
         (summary.state.verdict, states)
     };
-    assert_eq!((verdict(true), verdict(false)), ((Verdict::Moving, 0), (Verdict::Differs, 1)));
+    assert_eq!((verdict(true), verdict(false)), (("moving".to_owned(), 0), ("differs".to_owned(), 1)));
 }
 
 #[test]

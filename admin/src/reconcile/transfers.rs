@@ -1,13 +1,14 @@
 //! The file of transfers: CSV with a header, one transfer a row.
 
+use std::borrow::Cow;
 use std::path::Path;
 
-use csv::{ReaderBuilder, StringRecord, Trim};
+use csv::{ByteRecord, ReaderBuilder, Trim};
 use jiff::civil::Date;
 use rusqlite::{Connection, params};
-use shared::domain::{DayZone, MovementKind, RequestKey, Timestamp, UserId};
+use shared::domain::{DayZone, MAX_BALANCE, MovementKind, RequestKey, Timestamp, UserId};
 
-use super::add_difference;
+use super::ADD_DIFFERENCE;
 use crate::deployment::{Failed, in_file};
 use crate::journal::{Summary, unmarked};
 
@@ -19,15 +20,8 @@ const SHOWN_MAX: usize = 100;
 
 const ADD: &str = "INSERT INTO transfer (row, id, kind, user, amount, currency, time) VALUES (?, ?, ?, ?, ?, ?, ?)";
 
-/// A row that can be compared.
-struct Transfer {
-    id: RequestKey,
-    kind: MovementKind,
-    user: UserId,
-    /// Minor units, as the database takes them.
-    amount: i64,
-    at: Timestamp,
-}
+/// A row that can be compared. The amount is in minor units.
+type Transfer = (RequestKey, MovementKind, UserId, u64, Timestamp);
 
 /// Why a row can't be compared: the kind of difference, what was expected, and what there is.
 struct Unusable(&'static str, String, String);
@@ -39,46 +33,36 @@ pub fn read(path: &Path, kinds: &[MovementKind], dates: &Dates, database: &Conne
     let header = reader.headers().map_err(in_file(path))?.clone();
     let mut places = [0; COLUMNS.len()];
     for (found, name) in places.iter_mut().zip(COLUMNS) {
-        let missing = || Failed::Unverifiable(format!("{}: there is no column {name}", path.display()));
+        let missing = || Failed::Refused(format!("{}: there is no column {name}", path.display()));
         *found = header.iter().position(|column| column == name).ok_or_else(missing)?;
     }
-    let malformed = |expected, found| Err(Unusable("malformed-row", expected, found));
-    let mut row = StringRecord::new();
+    let mut row = ByteRecord::new();
     for number in 2_u64.. {
-        let is_text = match reader.read_record(&mut row) {
-            Ok(false) => break,
-            Ok(true) => true,
-            Err(error) if matches!(error.kind(), csv::ErrorKind::Utf8 { .. }) => false,
-            Err(error) => return Err(in_file(path)(error)),
-        };
+        if !reader.read_byte_record(&mut row).map_err(in_file(path))? {
+            break;
+        }
+        // Other bytes than UTF-8 become a character that no field may have.
+        let texts: Vec<Cow<str>> = row.iter().map(String::from_utf8_lossy).collect();
         // A row of another length may have its id elsewhere.
-        let is_whole = is_text && row.len() == header.len();
-        let cells = places.map(|place| row.get(place).filter(|_| is_whole).unwrap_or_default());
+        let is_whole = texts.len() == header.len();
+        let cells = places.map(|place| texts.get(place).filter(|_| is_whole).map_or("", |text| text));
         let read = if is_whole {
             transfer(cells, kinds, dates)
-        } else if is_text {
-            let found = shown(&row.iter().collect::<Vec<_>>().join(","));
-            malformed(format!("{} fields, as in the header", header.len()), format!("{} fields: {found}", row.len()))
         } else {
-            malformed("a text in UTF-8".to_owned(), "other bytes".to_owned())
+            let found = format!("{} fields: {}", texts.len(), shown(&texts.join(",")));
+            Err(Unusable("malformed-row", format!("{} fields, as in the header", header.len()), found))
         };
         match read {
-            Ok(Transfer { id, kind, user, amount, at }) => {
+            Ok((id, kind, user, amount, at)) => {
                 let mut add = database.prepare_cached(ADD)?;
-                add.execute(params![
-                    number,
-                    id.as_str(),
-                    kind.name(),
-                    user.as_str(),
-                    amount,
-                    cells[4],
-                    at.to_string()
-                ])?;
+                let (id, user, at) = (id.as_str(), user.as_str(), at.to_string());
+                add.execute(params![number, id, kind.name(), user, amount, cells[4], at])?;
             }
             Err(Unusable(kind, expected, found)) => {
                 let id = unmarked(cells[0]).unwrap_or(cells[0]);
                 let id = if id.is_empty() { String::new() } else { format!(", id {}", shown(id)) };
-                add_difference(database, kind, &format!("row {number}{id}"), &expected, &found, Some(number))?;
+                let mut add = database.prepare_cached(ADD_DIFFERENCE)?;
+                add.execute(params![kind, format!("row {number}{id}"), expected, found, number])?;
             }
         }
     }
@@ -104,14 +88,15 @@ fn transfer(cells: [&str; COLUMNS.len()], kinds: &[MovementKind], dates: &Dates)
         Unusable("unknown-kind", names.join(" or "), shown(kind))
     })?;
     let user = user.parse().map_err(|_| malformed(2, "a user id"))?;
-    // Signs, separators and decimal points are no minor units.
-    let units = amount.parse::<i64>().ok().filter(|units| *units > 0 && units.to_string() == amount);
-    let amount = units.ok_or_else(|| malformed(3, "minor units, 1 or more, digits only"))?;
+    // Signs, separators and decimal points are no minor units. Nobody has more than a wallet holds.
+    let most = MAX_BALANCE.minor_units();
+    let units = amount.parse().ok().filter(|units: &u64| (1..=most).contains(units) && units.to_string() == amount);
+    let amount = units.ok_or_else(|| malformed(3, &format!("minor units, 1 to {most}, digits only")))?;
     if currency.len() != 3 || !currency.bytes().all(|byte| byte.is_ascii_uppercase()) {
         return Err(malformed(4, "three capital letters"));
     }
     let at = dates.moment(time).ok_or_else(|| malformed(5, "RFC 3339, or a day such as 2026-11-23"))?;
-    Ok(Transfer { id, kind: *kind, user, amount, at })
+    Ok((id, *kind, user, amount, at))
 }
 
 /// What a date without a time means.
@@ -126,7 +111,7 @@ impl Dates {
     /// Those of the journal with this summary.
     pub fn of(summary: &Summary) -> Result<Self, Failed> {
         let Summary { day, zone, from, .. } = summary;
-        let unknown = || Failed::Unverifiable(format!("{day} in {zone} from {from} is no day of a journal"));
+        let unknown = || Failed::Refused(format!("{day} in {zone} from {from} is no day of a journal"));
         let dates = (zone.parse().ok()).zip(day.parse().ok()).zip(from.parse().ok());
         dates.map(|((zone, day), start)| Self { zone, day, start }).ok_or_else(unknown)
     }

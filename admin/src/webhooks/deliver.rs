@@ -1,8 +1,9 @@
 //! Delivers events again, which the ledger still knows. They are the same as the first time.
 
-use ::audit::{Item, Reader, Segment};
-use futures::stream::{self, StreamExt, TryStreamExt};
-use serde::Serialize;
+use ::audit::{Item, Reader};
+use futures::TryStreamExt;
+use futures::future::try_join_all;
+use serde_json::json;
 use shared::domain::{PacketId, Timestamp};
 use shared::dynamodb::SdkTable;
 use shared::events::{self, ATTRIBUTES, Event, Source};
@@ -12,18 +13,9 @@ use tokio::sync::OnceCell;
 
 use super::ledger;
 use super::queue::{BATCH, Sqs};
-use crate::deployment::{Failed, Table};
+use crate::deployment::{Failed, Table, pages};
 use crate::options::{Deliver, Deployment, Queues};
 use crate::{Exit, Outcome};
-
-/// The segments of the table that are read at once.
-const SEGMENTS: i32 = 8;
-
-/// How many events were queued.
-#[derive(Debug, Default, Serialize)]
-struct Queued {
-    events: usize,
-}
 
 /// The events of the ledger.
 struct Events {
@@ -42,7 +34,7 @@ pub async fn run(deployment: &Deployment, queues: &Queues, asked: &Deliver, json
         Events { ledger, reader: Reader::new(table.client.clone(), table.name.clone()), currency: OnceCell::new() };
     let sent = match (asked.from, asked.to) {
         (Some(from), Some(to)) if to < from => {
-            return Err(Failed::Unverifiable("--to is before --from".to_owned()));
+            return Err(Failed::Refused("--to is before --from".to_owned()));
         }
         (Some(from), Some(to)) => {
             table.announce();
@@ -51,21 +43,19 @@ pub async fn run(deployment: &Deployment, queues: &Queues, asked: &Deliver, json
         _ => events.queue_named(&sqs, &asked.ids).await,
     };
     let sent = sent.map_err(|error| error.in_table(&place))?;
-    let words = || format!("{} events are delivered again", sent.events);
-    Ok(Outcome::new(json, &sent, words, Exit::Good))
+    let words = || format!("{sent} events are delivered again");
+    Ok(Outcome::new(json, &json!({"events": sent}), words, Exit::Good))
 }
 
 impl Events {
     /// Queues these events, or none if one of them does not exist.
-    async fn queue_named(&self, sqs: &Sqs, ids: &[String]) -> Result<Queued, Failed> {
+    async fn queue_named(&self, sqs: &Sqs, ids: &[String]) -> Result<usize, Failed> {
         let mut found = Vec::with_capacity(ids.len());
         for id in ids {
-            found.push(self.named(id).await?.ok_or_else(|| Failed::NoEvent(id.clone()))?);
+            found.push(self.named(id).await?.ok_or_else(|| Failed::Refused(format!("there is no event {id}")))?);
         }
-        for events in found.chunks(BATCH) {
-            sqs.send(events).await?;
-        }
-        Ok(Queued { events: found.len() })
+        try_join_all(found.chunks(BATCH).map(|events| sqs.send(events))).await?;
+        Ok(found.len())
     }
 
     async fn named(&self, id: &str) -> Result<Option<Event>, Failed> {
@@ -78,36 +68,26 @@ impl Events {
                 keys::claim(&user, packet)
             }
         };
-        let Some(item) = self.reader.get(key.clone()).await.map_err(Failed::Events)? else { return Ok(None) };
+        let Some(item) = self.reader.get(key.clone()).await? else { return Ok(None) };
         let events = self.of(&key, item).await?;
         Ok(events.into_iter().find(|event| event.id() == id))
     }
 
     /// Queues all events from `from` on and before `to`.
-    async fn queue_between(&self, sqs: &Sqs, from: Timestamp, to: Timestamp) -> Result<Queued, Failed> {
-        let segments = (0..SEGMENTS).map(|index| self.queue_segment(sqs, index, from..to));
-        let counts: Vec<usize> = stream::iter(segments).buffer_unordered(SEGMENTS as usize).try_collect().await?;
-        Ok(Queued { events: counts.iter().sum() })
-    }
-
-    async fn queue_segment(&self, sqs: &Sqs, index: i32, times: std::ops::Range<Timestamp>) -> Result<usize, Failed> {
-        let (segment, mut last, mut count) = (Segment { index, of: SEGMENTS }, None, 0);
-        loop {
-            let page = self.reader.scan_items(segment, &ATTRIBUTES, last.as_ref()).await.map_err(Failed::Events)?;
+    async fn queue_between(&self, sqs: &Sqs, from: Timestamp, to: Timestamp) -> Result<usize, Failed> {
+        let mut pages = pages(&self.reader, &ATTRIBUTES);
+        let mut count = 0;
+        while let Some(items) = pages.try_next().await? {
             let mut found = Vec::new();
-            for item in page.items {
+            for item in items {
                 let Some(key) = ::audit::key_of(&item).filter(events::concerns) else { continue };
-                found.extend(self.of(&key, item).await?.into_iter().filter(|event| times.contains(&event.at())));
+                let events = self.of(&key, item).await?;
+                found.extend(events.into_iter().filter(|event| (from..to).contains(&event.at())));
             }
-            for events in found.chunks(BATCH) {
-                sqs.send(events).await?;
-            }
+            try_join_all(found.chunks(BATCH).map(|events| sqs.send(events))).await?;
             count += found.len();
-            last = page.next;
-            if last.is_none() {
-                return Ok(count);
-            }
         }
+        Ok(count)
     }
 
     /// The events of an item.

@@ -3,7 +3,7 @@
 mod deliver;
 mod queue;
 mod replay;
-mod status;
+pub mod status;
 
 use std::sync::Arc;
 

@@ -29,7 +29,8 @@ pub struct Described {
 impl Sqs {
     /// The queues that the command line and the environment name.
     pub async fn of(queues: &Queues) -> Result<Self, Failed> {
-        let needed = |url: &Option<String>, missing| url.clone().ok_or(Failed::NoFunction(missing));
+        let needed =
+            |url: &Option<String>, missing: &str| url.clone().ok_or_else(|| Failed::Refused(missing.to_owned()));
         let waiting = needed(&queues.queue, "--queue is needed: the stack's output WebhooksUrl")?;
         let dead = needed(&queues.dead_letters, "--dead-letters is needed: the stack's output WebhookDeadLettersUrl")?;
         let aws = match std::env::var("AWS_ENDPOINT_URL_SQS") {

@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::queue::Sqs;
 use crate::deployment::Failed;
 use crate::options::Queues;
+use crate::text::fields;
 use crate::{Exit, Outcome};
 
 /// How often SQS is asked how far it is, and for how long.
@@ -43,7 +44,7 @@ pub async fn run(queues: &Queues, json: bool) -> Result<Outcome, Failed> {
                 continue;
             }
         };
-        return Ok(Outcome::new(json, &moved, || in_words(&moved), exit));
+        return Ok(Outcome::new(json, &moved, || fields(&moved, "status count failure"), exit));
     }
 }
 
@@ -57,12 +58,4 @@ async fn last_move(sqs: &Client, arn: &str) -> Result<Moved, Failed> {
         count: task.approximate_number_of_messages_moved,
         failure: task.failure_reason,
     })
-}
-
-fn in_words(Moved { status, count, failure }: &Moved) -> String {
-    let failure = failure.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-    match &**status {
-        "COMPLETED" => format!("about {count} webhooks are delivered again"),
-        status => format!("about {count} webhooks were moved; the move is {status}{failure}"),
-    }
 }

@@ -72,27 +72,6 @@ pub enum ProblemCode {
 }
 
 impl ProblemCode {
-    /// All of them.
-    pub const ALL: [Self; 17] = [
-        Self::InvalidRequest,
-        Self::Unauthenticated,
-        Self::InsufficientBalance,
-        Self::NotARecipient,
-        Self::WrongPassphrase,
-        Self::Forbidden,
-        Self::UserIdUnsupported,
-        Self::AccountSuspended,
-        Self::DailyLimitExceeded,
-        Self::PacketNotFound,
-        Self::RouteNotFound,
-        Self::MethodNotAllowed,
-        Self::PayloadTooLarge,
-        Self::IdempotencyKeyReused,
-        Self::TooManyRequests,
-        Self::Unavailable,
-        Self::Internal,
-    ];
-
     /// Whether the same request may succeed later.
     pub const fn is_passing(self) -> bool {
         matches!(self, Self::Unavailable | Self::TooManyRequests)

@@ -16,6 +16,7 @@ use http::{Method, Request, Response};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 pub use answers::{
     Best, FoundPackets, GrabResult, Mine, Movement, Movements, Packet, PacketClaim, PacketClaims, SendRequest,
@@ -82,12 +83,9 @@ pub struct MovementFilter<'a> {
     pub kind: Option<&'a str>,
 }
 
-impl MovementFilter<'_> {
-    fn query(self) -> Option<String> {
-        let parameters = [("from", self.from), ("to", self.to), ("kind", self.kind)];
-        let given = parameters.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", segment(value?))));
-        let given: Vec<String> = given.collect();
-        if given.is_empty() { None } else { Some(given.join("&")) }
+impl<'a> MovementFilter<'a> {
+    const fn parameters(self) -> [(&'static str, Option<&'a str>); 3] {
+        [("from", self.from), ("to", self.to), ("kind", self.kind)]
     }
 }
 
@@ -155,23 +153,18 @@ impl<T: Transport> Client<T> {
 
     /// Grabs a slip. Losing is an outcome, not an error.
     pub async fn grab(&self, packet_id: &str, passphrase: Option<&str>) -> Result<GrabResult, Error> {
-        #[derive(Serialize)]
-        struct Body<'a> {
-            #[serde(skip_serializing_if = "Option::is_none")]
-            passphrase: Option<&'a str>,
-        }
-        let path = format!("{}/packets/{}/grab", self.of(""), segment(packet_id));
-        self.answer(with_json(self.request(Method::POST, &path), &Body { passphrase })?).await
+        let body = passphrase.map_or_else(|| json!({}), |passphrase| json!({"passphrase": passphrase}));
+        self.write(Method::POST, &format!("{}/grab", self.path_of(packet_id)), &body).await
     }
 
     /// Returns a packet.
     pub async fn packet(&self, packet_id: &str) -> Result<Packet, Error> {
-        self.get(&format!("{}/packets/{}", self.of(""), segment(packet_id))).await
+        self.get(&self.path_of(packet_id)).await
     }
 
     /// Returns one page of a packet's claims, in the order of the slips.
     pub async fn claims(&self, packet_id: &str, page: Page<'_>) -> Result<PacketClaims, Error> {
-        self.page(&format!("{}/packets/{}/claims", self.of(""), segment(packet_id)), page).await
+        self.query(&format!("{}/claims", self.path_of(packet_id)), &[], page).await
     }
 
     /// Returns one page of a packet's claims, the newest first. With `after`, the `newest_cursor` of an earlier page, only what is newer:
@@ -182,9 +175,8 @@ impl<T: Transport> Client<T> {
         after: Option<&str>,
         page: Page<'_>,
     ) -> Result<PacketClaims, Error> {
-        let after = after.map(|after| format!("&after={}", segment(after))).unwrap_or_default();
-        let path = format!("{}/packets/{}/claims", self.of(""), segment(packet_id));
-        self.query(&path, Some(format!("order=newest{after}")), page).await
+        let path = format!("{}/claims", self.path_of(packet_id));
+        self.query(&path, &[("order", Some("newest")), ("after", after)], page).await
     }
 
     /// Returns the caller's wallet.
@@ -197,12 +189,12 @@ impl<T: Transport> Client<T> {
 
     /// Returns one page of the packets that the caller sent.
     pub async fn my_packets(&self, page: Page<'_>) -> Result<SentPackets, Error> {
-        self.page(&format!("{}/packets", self.of("/me")), page).await
+        self.query(&format!("{}/packets", self.of("/me")), &[], page).await
     }
 
     /// Returns one page of the caller's claims.
     pub async fn my_claims(&self, page: Page<'_>) -> Result<UserClaims, Error> {
-        self.page(&format!("{}/claims", self.of("/me")), page).await
+        self.query(&format!("{}/claims", self.of("/me")), &[], page).await
     }
 
     /// For the operator: pays money into a wallet. The same id and amount again move no money.
@@ -227,14 +219,14 @@ impl<T: Transport> Client<T> {
         filter: MovementFilter<'_>,
         page: Page<'_>,
     ) -> Result<Movements, Error> {
-        self.query(&format!("/wallets/{}/movements", segment(user_id)), filter.query(), page).await
+        self.query(&format!("/wallets/{}/movements", segment(user_id)), &filter.parameters(), page).await
     }
 
     /// Returns one page of the movements of the caller's wallet, the newest first.
     pub async fn my_movements(&self, filter: MovementFilter<'_>, page: Page<'_>) -> Result<Movements, Error> {
         match &self.user_id {
             Some(user_id) => self.movements(user_id, filter, page).await,
-            None => self.query("/me/movements", filter.query(), page).await,
+            None => self.query("/me/movements", &filter.parameters(), page).await,
         }
     }
 
@@ -245,20 +237,20 @@ impl<T: Transport> Client<T> {
 
     /// For the operator: returns one page of the packets that were sent with this reference.
     pub async fn find_packets(&self, reference: &str, page: Page<'_>) -> Result<FoundPackets, Error> {
-        self.query("/operator/packets", Some(format!("reference={}", segment(reference))), page).await
+        self.query("/operator/packets", &[("reference", Some(reference))], page).await
     }
 
     /// For the operator: ends a packet before its expiry. From the answer on nobody gets a slip. The rest goes back to the sender. A
     /// packet that is closed again keeps its first reason.
     pub async fn close_packet(&self, packet_id: &str, reason: &str) -> Result<Packet, Error> {
         let path = format!("/operator/packets/{}/close", segment(packet_id));
-        self.answer(with_json(self.request(Method::POST, &path), &Reason { reason })?).await
+        self.write(Method::POST, &path, &json!({"reason": reason})).await
     }
 
     /// For the operator: suspends a user, who can then neither send nor withdraw ([`ProblemCode::AccountSuspended`]).
     pub async fn suspend_user(&self, user_id: &str, reason: &str) -> Result<SuspendedUser, Error> {
         let path = format!("/operator/users/{}/suspension", segment(user_id));
-        self.answer(with_json(self.request(Method::PUT, &path), &Reason { reason })?).await
+        self.write(Method::PUT, &path, &json!({"reason": reason})).await
     }
 
     /// For the operator: lifts a user's suspension, if there is one.
@@ -269,12 +261,13 @@ impl<T: Transport> Client<T> {
     }
 
     async fn movement(&self, user_id: &str, kind: &str, id: &str, amount: u64) -> Result<Wallet, Error> {
-        #[derive(Serialize)]
-        struct Body {
-            amount: u64,
-        }
         let path = format!("/wallets/{}/{kind}/{}", segment(user_id), segment(id));
-        self.answer(with_json(self.request(Method::PUT, &path), &Body { amount })?).await
+        self.write(Method::PUT, &path, &json!({"amount": amount})).await
+    }
+
+    /// The path of a packet.
+    fn path_of(&self, packet_id: &str) -> String {
+        format!("{}/packets/{}", self.of(""), segment(packet_id))
     }
 
     /// The beginning of the paths of a user's own packets, or of their histories. `own` is that of the caller themselves.
@@ -282,15 +275,20 @@ impl<T: Transport> Client<T> {
         self.user_id.as_ref().map_or_else(|| own.to_owned(), |user_id| format!("/users/{}", segment(user_id)))
     }
 
-    async fn page<V: DeserializeOwned>(&self, path: &str, page: Page<'_>) -> Result<V, Error> {
-        self.query(path, None, page).await
+    async fn query<V: DeserializeOwned>(
+        &self,
+        path: &str,
+        filter: &[(&str, Option<&str>)],
+        page: Page<'_>,
+    ) -> Result<V, Error> {
+        let limit = page.limit.map(|limit| limit.to_string());
+        let parameters = filter.iter().copied().chain([("limit", limit.as_deref()), ("cursor", page.cursor)]);
+        let given = parameters.filter_map(|(name, value)| Some(format!("{name}={}", segment(value?))));
+        self.get(&format!("{path}?{}", given.collect::<Vec<_>>().join("&"))).await
     }
 
-    async fn query<V: DeserializeOwned>(&self, path: &str, filter: Option<String>, page: Page<'_>) -> Result<V, Error> {
-        let limit = page.limit.map(|limit| format!("limit={limit}"));
-        let cursor = page.cursor.map(|cursor| format!("cursor={}", segment(cursor)));
-        let query: Vec<String> = filter.into_iter().chain(limit).chain(cursor).collect();
-        self.get(&format!("{path}?{}", query.join("&"))).await
+    async fn write<V: DeserializeOwned>(&self, method: Method, path: &str, body: &Value) -> Result<V, Error> {
+        self.answer(with_json(self.request(method, path), body)?).await
     }
 
     async fn get<V: DeserializeOwned>(&self, path: &str) -> Result<V, Error> {
@@ -327,12 +325,6 @@ impl<T: Transport> Client<T> {
             tokio::time::sleep(wait).await;
         }
     }
-}
-
-/// Why the operator closes a packet or suspends a user: 1 to 200 characters.
-#[derive(Serialize)]
-struct Reason<'a> {
-    reason: &'a str,
 }
 
 /// The wait before the next try; `None` if another try would not help.

@@ -2,7 +2,7 @@ use audit::{Progress, TooManySegments};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Default number of segments that are scanned at once.
+/// Number of segments that are scanned at once.
 const SEGMENTS: u32 = 8;
 /// The default time span of an audit of changes, in hours: a day, and two hours of overlap with the run before. The overlap
 /// covers clocks that differ, and items that were committed later than their own time, such as a claim that settle
@@ -11,8 +11,7 @@ const HOURS: u32 = 26;
 const HOUR_MS: u64 = 60 * 60 * 1_000;
 
 /// The event. `{}` audits the changes of the last 26 hours, `{"hours": …}` those of so many hours, `{"since_ms": …}` those since
-/// that moment, `{"full": true}` everything. `"segments"` is the number of segments. `{"resume": …}`, which is the answer's
-/// `next`, continues an audit.
+/// that moment, `{"full": true}` everything. `{"resume": …}`, which is the answer's `next`, continues an audit.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(try_from = "Map<String, Value>")]
 pub struct Event {
@@ -22,8 +21,6 @@ pub struct Event {
     hours: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     since_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    segments: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     resume: Option<Progress>,
 }
@@ -40,11 +37,10 @@ impl TryFrom<Map<String, Value>> for Event {
             full: bool,
             hours: Option<u32>,
             since_ms: Option<u64>,
-            segments: Option<u32>,
             resume: Option<Progress>,
         }
-        let Fields { full, hours, since_ms, segments, resume } = serde_json::from_value(Value::Object(event))?;
-        Ok(Self { full, hours, since_ms, segments, resume })
+        let Fields { full, hours, since_ms, resume } = serde_json::from_value(Value::Object(event))?;
+        Ok(Self { full, hours, since_ms, resume })
     }
 }
 
@@ -62,13 +58,12 @@ pub enum EventError {
 impl Event {
     /// The audit that an event requests at `now_ms`.
     pub(crate) fn progress(self, now_ms: u64) -> Result<Progress, EventError> {
-        let segments = self.segments.unwrap_or(SEGMENTS);
         match (self.resume, self.full, self.since_ms, self.hours) {
-            (None, true, None, None) => Ok(Progress::full(segments)?),
-            (None, false, Some(since_ms), None) => Ok(Progress::since(since_ms, segments)?),
+            (None, true, None, None) => Ok(Progress::full(SEGMENTS)?),
+            (None, false, Some(since_ms), None) => Ok(Progress::since(since_ms, SEGMENTS)?),
             (None, false, None, hours) => {
                 let look_back_ms = u64::from(hours.unwrap_or(HOURS)) * HOUR_MS;
-                Ok(Progress::since(now_ms.saturating_sub(look_back_ms), segments)?)
+                Ok(Progress::since(now_ms.saturating_sub(look_back_ms), SEGMENTS)?)
             }
             (Some(progress), false, None, None) => Ok(progress.checked()?),
             _ => Err(EventError::Contradiction),
@@ -95,7 +90,7 @@ mod tests {
     #[test]
     fn the_event_says_what_to_audit() {
         assert_eq!(asked("{}"), Progress::since(7, 8).ok());
-        assert_eq!(asked(r#"{"full": true, "segments": 2}"#), Progress::full(2).ok());
+        assert_eq!(asked(r#"{"full": true}"#), Progress::full(8).ok());
         assert_eq!(asked(r#"{"since_ms": 5}"#), Progress::since(5, 8).ok());
         assert_eq!(asked(r#"{"hours": 25}"#), Progress::since(HOUR_MS + 7, 8).ok());
         assert_eq!(asked(r#"{"hours": 4000000000}"#), Progress::since(0, 8).ok());
@@ -104,8 +99,6 @@ mod tests {
             r#"{"full": true, "hours": 5}"#,
             r#"{"hours": 5, "since_ms": 5}"#,
             r#"{"hours": -1}"#,
-            r#"{"segments": 0}"#,
-            r#"{"segments": 257}"#,
             r#"{"since_ms": -1}"#,
             r#"{"resume": {}}"#,
             r#"{"resume": {"since_ms": null, "places": [], "report": {}}}"#,

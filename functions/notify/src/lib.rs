@@ -9,6 +9,8 @@ mod client;
 mod receiver;
 mod retry;
 mod secret;
+#[cfg(test)]
+mod tests;
 mod webhook;
 
 use std::error::Error;

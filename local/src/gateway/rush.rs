@@ -13,7 +13,7 @@ use http_body_util::channel::Sender;
 use hyper::body::Bytes;
 use jiff::Timestamp;
 use lambda_http::Body;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use shared::http::Code;
 use tokio::sync::mpsc;
@@ -88,22 +88,6 @@ struct Grab {
     amount: Option<u64>,
 }
 
-/// Durations of grabs, in whole microseconds.
-#[derive(Serialize)]
-struct Latency {
-    p50_us: u64,
-    p90_us: u64,
-    p99_us: u64,
-    max_us: u64,
-    buckets: Vec<Bucket>,
-}
-
-#[derive(Serialize)]
-struct Bucket {
-    up_to_us: u64,
-    count: usize,
-}
-
 /// The rush so far.
 #[derive(Default)]
 struct Score {
@@ -145,7 +129,8 @@ impl Score {
         })
     }
 
-    fn latency(&self) -> Latency {
+    /// Durations of grabs, in whole microseconds.
+    fn latency(&self) -> Value {
         let mut sorted = self.took_us.clone();
         sorted.sort_unstable();
         // The smallest latency that this share, in percent, does not exceed.
@@ -163,12 +148,12 @@ impl Score {
         let needed = bounds.clone().position(|bound| bound >= most).map_or(usize::MAX, |last| last + 1);
         let buckets = bounds.take(needed).map(|up_to_us| {
             let end = sorted.partition_point(|took| *took <= up_to_us);
-            let count = end - from;
-            from = end;
-            Bucket { up_to_us, count }
+            let count = end - std::mem::replace(&mut from, end);
+            json!({"up_to_us": up_to_us, "count": count})
         });
-        let buckets = buckets.collect();
-        Latency { p50_us: percentile(50), p90_us: percentile(90), p99_us: percentile(99), max_us: most, buckets }
+        let buckets: Vec<Value> = buckets.collect();
+        let [p50, p90, p99] = [50, 90, 99].map(percentile);
+        json!({"p50_us": p50, "p90_us": p90, "p99_us": p99, "max_us": most, "buckets": buckets})
     }
 }
 
@@ -271,13 +256,7 @@ impl<S: Invoke> Caller<S> {
         let request = request.header("idempotency-key", user).body(()).unwrap_or_default();
         let (parts, ()) = request.into_parts();
         let body = body.map(Value::to_string).unwrap_or_default();
-        let origin = Origin {
-            client: self.address,
-            server: self.address,
-            base_path: "",
-            request_id: user,
-            at: Timestamp::now(),
-        };
+        let origin = Origin { server: self.address, base_path: "", request_id: user };
         let path = parts.uri.path().to_owned();
         let matched = routes::find(method, &path);
         let function = matched.function;
@@ -409,10 +388,15 @@ mod tests {
             score.add(&grab, Duration::from_millis(ms * 3));
         }
         let latency = score.latency();
-        assert_eq!((latency.p50_us, latency.p90_us, latency.p99_us, latency.max_us), (50_000, 90_000, 99_000, 100_000));
-        assert_eq!(latency.buckets.iter().map(|bucket| bucket.count).sum::<usize>(), 100);
-        assert!(latency.buckets.is_sorted_by(|one, next| one.up_to_us < next.up_to_us));
-        assert!(latency.buckets.last().unwrap().count > 0, "none beyond the longest");
+        let [p50, p90, p99, max] = ["p50_us", "p90_us", "p99_us", "max_us"].map(|name| latency[name].as_u64().unwrap());
+        assert_eq!((p50, p90, p99, max), (50_000, 90_000, 99_000, 100_000));
+        let buckets = latency["buckets"].as_array().unwrap();
+        let of = |name: &str| buckets.iter().map(|bucket| bucket[name].as_u64().unwrap()).collect::<Vec<_>>();
+        assert_eq!(of("count").iter().sum::<u64>(), 100);
+        assert!(
+            of("up_to_us").is_sorted_by(|one, next| one < next) && of("count").last() > Some(&0),
+            "none beyond the longest"
+        );
         assert_eq!(score.per_slot.iter().sum::<u32>(), 100);
         assert_eq!((score.amounts, score.lost, score.failed), (vec![1; 50], 50, 0));
     }

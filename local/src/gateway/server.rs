@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING, VARY};
 use http::request::Parts;
-use http::{HeaderValue, Method, Response, Uri};
+use http::{HeaderValue, Method, Response, StatusCode, Uri};
 use http_body_util::channel::Channel;
-use http_body_util::{BodyExt, Either, Full};
+use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -19,8 +19,9 @@ use lambda_http::Body;
 use serde::Serialize;
 use serde_json::json;
 use shared::batching::{AdmissionLimiter, Permit};
+use shared::http::Code;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -32,7 +33,7 @@ use crate::webhooks::sqs::{self, SqsError};
 
 /// The largest body that is passed on: well above any route's limit, so that the functions check their own limits.
 pub const BODY_BYTES_MAX: usize = 1 << 20;
-/// How much of a larger body is read and dropped. A client that is still sending does not read the answer.
+/// How much of a larger body is read. A client that is still sending does not read the answer.
 const BODY_BYTES_READ: usize = 32 << 20;
 /// How long a connection may take from its start, or from its last answer, to the end of a request's headers. This bounds slow
 /// headers and idle connections alike: hyper has one timer for both. Clients with a pool close idle connections earlier, so
@@ -46,6 +47,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 const HEALTH: &str = "/_local/health";
 const SETTLE: &str = "/_local/settle";
 const RUSH: &str = "/_local/rush";
+const NO_RACE: &str = "The body must be {users: 1 to 5000, count: 1 to 1000, total_amount}.";
 /// Lines of a rush that are buffered for a slow reader.
 const RUSH_LINES: usize = 16;
 
@@ -63,16 +65,11 @@ pub struct Gateway {
 impl Gateway {
     /// Serves the connections of `listener` with the functions of `stack`. Each request needs a permit of `limiter`, as
     /// it needs one of Lambda's concurrent executions on AWS. A request without a permit in time is refused, like one
-    /// above API Gateway's throttle. A connection beyond `connections_max` is closed at once.
-    pub fn serve<S: Invoke>(
-        listener: TcpListener,
-        stack: Arc<S>,
-        limiter: AdmissionLimiter,
-        connections_max: usize,
-    ) -> io::Result<Self> {
+    /// above API Gateway's throttle.
+    pub fn serve<S: Invoke>(listener: TcpListener, stack: Arc<S>, limiter: AdmissionLimiter) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let (stop, stopped) = oneshot::channel();
-        let server = tokio::spawn(accept(listener, stack, limiter, connections_max, address, stopped));
+        let server = tokio::spawn(accept(listener, stack, limiter, address, stopped));
         Ok(Self { address, stop, server })
     }
 
@@ -105,16 +102,9 @@ struct Shared<S> {
     under_way: mpsc::Sender<()>,
 }
 
-/// A request's arrival.
-struct Arrival {
-    at: Timestamp,
-    request_id: String,
-}
-
 impl<S> Shared<S> {
-    fn arrival(&self) -> Arrival {
-        let (at, number) = (Timestamp::now(), self.requests.fetch_add(1, Ordering::Relaxed));
-        Arrival { at, request_id: format!("{:x}-{number}", at.as_millisecond()) }
+    fn request_id(&self) -> String {
+        format!("{:x}-{}", Timestamp::now().as_millisecond(), self.requests.fetch_add(1, Ordering::Relaxed))
     }
 }
 
@@ -122,11 +112,9 @@ async fn accept<S: Invoke>(
     listener: TcpListener,
     stack: Arc<S>,
     limiter: AdmissionLimiter,
-    connections_max: usize,
     address: SocketAddr,
     mut stopped: oneshot::Receiver<()>,
 ) {
-    let room = Arc::new(Semaphore::new(connections_max));
     let (under_way, mut all_ended) = mpsc::channel(1);
     let rush = Arc::new(Semaphore::new(1));
     let names = Names::new(address);
@@ -138,14 +126,7 @@ async fn accept<S: Invoke>(
             _ = &mut stopped => break,
         };
         match accepted {
-            Ok((socket, client)) => {
-                if let Ok(place) = Arc::clone(&room).try_acquire_owned() {
-                    serve_connection(socket, client, &shared, &connections, place);
-                } else {
-                    // The rest of the open files is for the stores.
-                    tracing::warn!(connections_max, "a connection too many was closed");
-                }
-            }
+            Ok((socket, _)) => serve_connection(socket, &shared, &connections),
             Err(error) => {
                 tracing::warn!(%error, "a connection can't be accepted");
                 sleep(ACCEPT_PAUSE).await;
@@ -158,13 +139,7 @@ async fn accept<S: Invoke>(
     all_ended.recv().await;
 }
 
-fn serve_connection<S: Invoke>(
-    socket: TcpStream,
-    client: SocketAddr,
-    shared: &Arc<Shared<S>>,
-    connections: &GracefulShutdown,
-    place: OwnedSemaphorePermit,
-) {
+fn serve_connection<S: Invoke>(socket: TcpStream, shared: &Arc<Shared<S>>, connections: &GracefulShutdown) {
     if let Err(error) = socket.set_nodelay(true) {
         tracing::debug!(%error, "a connection without TCP_NODELAY");
     }
@@ -173,17 +148,26 @@ fn serve_connection<S: Invoke>(
         let shared = Arc::clone(&shared);
         async move {
             let (mut parts, body) = request.into_parts();
-            let arrival = shared.arrival();
-            let elsewhere = elsewhere(shared.stack.base_path(), &mut parts, &arrival.request_id);
+            let request_id = shared.request_id();
+            let elsewhere = elsewhere(shared.stack.base_path(), &mut parts, &request_id);
             let response = match shared.names.check(&parts) {
-                Err(NotOurs::Host) => to_hyper(problem::misdirected(&arrival.request_id)),
-                Err(NotOurs::Origin) => to_hyper(problem::other_site(&arrival.request_id)),
+                Err(NotOurs::Host) => to_hyper(problem::own(
+                    &request_id,
+                    StatusCode::MISDIRECTED_REQUEST,
+                    "misdirected",
+                    "The local stack answers only under its own address.",
+                )),
+                Err(NotOurs::Origin) => to_hyper(problem::of(
+                    &request_id,
+                    Code::Forbidden,
+                    "The local stack takes no requests of other sites' pages.",
+                )),
                 Ok(()) => match elsewhere {
                     Some(elsewhere) => to_hyper(elsewhere),
                     None if parts.uri.path() == RUSH && parts.method == Method::POST => {
-                        race(&shared, &arrival, body).await
+                        race(&shared, &request_id, body).await
                     }
-                    None => to_hyper(answer(shared, client, &arrival, parts, body).await),
+                    None => to_hyper(answer(shared, &request_id, parts, body).await),
                 },
             };
             Ok::<_, Infallible>(response)
@@ -198,7 +182,6 @@ fn serve_connection<S: Invoke>(
         if let Err(error) = connection.await {
             tracing::debug!(%error, "a connection broke");
         }
-        drop(place);
     });
 }
 
@@ -214,24 +197,25 @@ fn elsewhere(base_path: &str, parts: &mut Parts, request_id: &str) -> Option<Res
             None
         }
         Some(rest) if rest.is_empty() || rest.starts_with('?') => Some(problem::moved(&format!("{base_path}/{rest}"))),
-        _ => Some(problem::outside(request_id)),
+        _ => Some(problem::of(request_id, Code::RouteNotFound, "The local stack answers only below its base path.")),
     }
 }
 
-async fn answer<S: Invoke>(
-    shared: Arc<Shared<S>>,
-    client: SocketAddr,
-    Arrival { at, request_id }: &Arrival,
-    parts: Parts,
-    body: Incoming,
-) -> Response<Body> {
+async fn answer<S: Invoke>(shared: Arc<Shared<S>>, request_id: &str, parts: Parts, body: Incoming) -> Response<Body> {
     match (parts.uri.path(), &parts.method) {
         // The health route answers even under overload.
         (HEALTH, &(Method::GET | Method::HEAD)) => return json_response(&json!({"status": "ok"})),
         (HEALTH, _) => return problem::method_not_allowed(request_id, "GET, HEAD"),
         _ => {}
     }
-    let Ok(raw_path) = event::raw_path(&parts) else { return problem::uri_too_long(request_id) };
+    let Ok(raw_path) = event::raw_path(&parts) else {
+        return problem::own(
+            request_id,
+            StatusCode::URI_TOO_LONG,
+            "uri-too-long",
+            "The path and query are too long for every route.",
+        );
+    };
     // Before the permit, as on AWS: a function runs once its event is complete. So a slow body keeps nobody waiting.
     let body = match read(request_id, body).await {
         Ok(body) => body,
@@ -240,7 +224,7 @@ async fn answer<S: Invoke>(
     let Ok(permit) = shared.limiter.acquire().await else { return problem::too_many_requests() };
     match (raw_path.as_str(), &parts.method) {
         (SETTLE, &Method::POST) => {
-            let id = request_id.clone();
+            let id = request_id.to_owned();
             return run(&shared, permit, request_id, |stack| async move {
                 match stack.settle().await {
                     Ok(report) => json_response(&report),
@@ -272,7 +256,7 @@ async fn answer<S: Invoke>(
     let matched = routes::find(parts.method.as_str(), &raw_path);
     let function = matched.function;
     let base_path = shared.stack.base_path();
-    let origin = Origin { client, server: shared.address, base_path, request_id, at: *at };
+    let origin = Origin { server: shared.address, base_path, request_id };
     let event = event::event(parts, &raw_path, matched, &body, origin);
     let request = event::request(event, request_id);
     let mut response =
@@ -285,13 +269,14 @@ async fn answer<S: Invoke>(
 }
 
 /// Starts a rush, whose lines are the body. A rush whose packet is refused is answered like the send.
-async fn race<S: Invoke>(shared: &Arc<Shared<S>>, arrival: &Arrival, body: Incoming) -> Response<Outgoing> {
-    let request_id = &arrival.request_id;
+async fn race<S: Invoke>(shared: &Arc<Shared<S>>, request_id: &str, body: Incoming) -> Response<Outgoing> {
     let body = match read(request_id, body).await {
         Ok(body) => body,
         Err(problem) => return to_hyper(problem),
     };
-    let Some(race) = Race::parse(&body) else { return to_hyper(problem::no_race(request_id)) };
+    let Some(race) = Race::parse(&body) else {
+        return to_hyper(problem::of(request_id, Code::InvalidRequest, NO_RACE));
+    };
     let Ok(place) = Arc::clone(&shared.rush).try_acquire_owned() else { return to_hyper(problem::too_many_requests()) };
     let (stack, address, under_way) = (Arc::clone(&shared.stack), shared.address, shared.under_way.clone());
     let (sent, is_sent) = oneshot::channel();
@@ -310,7 +295,7 @@ async fn race<S: Invoke>(shared: &Arc<Shared<S>>, arrival: &Arrival, body: Incom
     let channel = match is_sent.await {
         Ok(Ok(channel)) => channel,
         Ok(Err(refused)) => return to_hyper(refused),
-        Err(_) => return to_hyper(problem::internal(request_id)),
+        Err(_) => return to_hyper(problem::of(request_id, Code::Internal, "Something went wrong on our side.")),
     };
     let mut response = Response::new(Either::Right(channel));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
@@ -340,34 +325,25 @@ where
         Ok(response) => response,
         Err(error) => {
             tracing::error!(request_id, %error, "a call panicked");
-            problem::internal(request_id)
+            problem::of(request_id, Code::Internal, "Something went wrong on our side.")
         }
     }
 }
 
 /// The whole body, or the problem with it.
-async fn read(request_id: &str, body: Incoming) -> Result<Vec<u8>, Response<Body>> {
-    match timeout(BODY_WITHIN, read_all(request_id, body)).await {
-        Ok(read) => read,
-        Err(_) => Err(problem::too_slow(request_id)),
+async fn read(request_id: &str, body: Incoming) -> Result<Bytes, Response<Body>> {
+    let too_large = || problem::of(request_id, Code::PayloadTooLarge, "The body is too large for every route.");
+    match timeout(BODY_WITHIN, Limited::new(body, BODY_BYTES_READ).collect()).await {
+        Err(_) => Err(problem::own(
+            request_id,
+            StatusCode::REQUEST_TIMEOUT,
+            "request-timeout",
+            "The body did not come in time.",
+        )),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(_)) => Err(problem::of(request_id, Code::InvalidRequest, "The body cannot be read.")),
+        Ok(Ok(body)) => Some(body.to_bytes()).filter(|bytes| bytes.len() <= BODY_BYTES_MAX).ok_or_else(too_large),
     }
-}
-
-async fn read_all(request_id: &str, mut body: Incoming) -> Result<Vec<u8>, Response<Body>> {
-    let mut bytes = Vec::new();
-    let mut total = 0;
-    while let Some(frame) = body.frame().await {
-        let Ok(frame) = frame else { return Err(problem::unreadable(request_id)) };
-        let Ok(data) = frame.into_data() else { continue };
-        total += data.len();
-        if total > BODY_BYTES_READ {
-            break;
-        }
-        if total <= BODY_BYTES_MAX {
-            bytes.extend_from_slice(&data);
-        }
-    }
-    if total > BODY_BYTES_MAX { Err(problem::too_large(request_id)) } else { Ok(bytes) }
 }
 
 fn json_response(value: &impl Serialize) -> Response<Body> {

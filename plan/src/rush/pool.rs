@@ -32,7 +32,7 @@ pub struct Pool {
 
 impl Pool {
     pub fn new(inputs: &Inputs) -> Self {
-        let most = inputs.concurrency();
+        let most = inputs.account_concurrency;
         let running = inputs.grab_provisioned.max(inputs.warm_executions).min(most);
         let count = running as u32;
         Self {

@@ -185,10 +185,10 @@ impl<'a> Simulation<'a> {
         self.users[user as usize].tries += 1;
         self.outcome.tries += 1;
         if !self.route.has(self.now, 1.0) {
-            return self.refuse(user, Limit::GrabRate, Answer::TooMany, 0);
+            return self.refuse(user, Limit::GrabRate, Answer::TooManyRequests, 0);
         }
         if !self.account.take(self.now, 1.0) {
-            return self.refuse(user, Limit::ApiRate, Answer::TooMany, 0);
+            return self.refuse(user, Limit::ApiRate, Answer::TooManyRequests, 0);
         }
         self.route.take(self.now, 1.0);
         self.outcome.accepted += 1;

@@ -92,7 +92,7 @@ impl Http {
     /// Clients of a gateway with these answers. With `sold_out`, a packet has no slip left when its rush begins.
     pub async fn new(answers: Answers, engine: Arc<Engine>, sold_out: bool) -> Result<Arc<Self>, BoxError> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let gateway = Gateway::serve(listener, Arc::new(answers), AdmissionLimiter::new(ROOM), ROOM)?;
+        let gateway = Gateway::serve(listener, Arc::new(answers), AdmissionLimiter::new(ROOM))?;
         let connections = Connections { address: gateway.address(), idle: Arc::default() };
         let client = Client::new(connections, "", Caller::Nobody).retrying(Retries::NONE);
         Ok(Arc::new(Self { _gateway: gateway, client, engine, sold_out }))

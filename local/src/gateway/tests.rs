@@ -1,0 +1,276 @@
+//! What the gateway makes of a request, without sockets.
+
+mod event {
+    use std::time::SystemTime;
+
+    use http::Method;
+    use lambda_http::aws_lambda_events::apigw::ApiGatewayV2httpRequestContext;
+    use lambda_http::request::RequestContext;
+    use lambda_http::{Body, Request, RequestExt};
+    use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
+    use proptest::prelude::*;
+
+    use crate::gateway::event::{Origin, TARGET_BYTES_MAX, USER_HEADER, UriTooLong, event, raw_path, request};
+    use crate::gateway::routes;
+
+    fn convert(asked: http::Request<&[u8]>) -> Result<Request, UriTooLong> {
+        let (parts, body) = asked.into_parts();
+        let raw_path = raw_path(&parts)?;
+        let matched = routes::find(parts.method.as_str(), &raw_path);
+        let origin = Origin { server: ([127, 0, 0, 1], 3000).into(), base_path: "", request_id: "r1" };
+        Ok(request(event(parts, &raw_path, matched, body, origin), "r1"))
+    }
+
+    fn get(target: &str) -> http::request::Builder {
+        http::Request::builder().uri(target)
+    }
+
+    fn context(request: &Request) -> ApiGatewayV2httpRequestContext {
+        let Some(RequestContext::ApiGatewayV2(context)) = request.request_context_ref() else { panic!("no context") };
+        context.clone()
+    }
+
+    fn sub(request: &Request) -> Option<String> {
+        context(request).authorizer?.jwt?.claims.get("sub").cloned()
+    }
+
+    #[test]
+    fn a_request_is_passed_on_as_api_gateway_does() {
+        let request = http::Request::builder()
+            .method(Method::POST)
+            .uri("/packets/01J/grab?a=1&a=2")
+            .header("x-user-id", "alice")
+            .header("idempotency-key", "k1")
+            .header("accept", "a")
+            .header("accept", "b")
+            .header("cookie", "a=1; b=2")
+            .header("cookie", "c=3")
+            .body(&b"{}"[..])
+            .unwrap();
+        let request = convert(request).unwrap();
+        assert_eq!(request.method(), Method::POST);
+        assert_eq!(request.uri(), "http://127.0.0.1:3000/packets/01J/grab?a=1&a=2");
+        assert_eq!(request.raw_http_path(), "/packets/01J/grab");
+        assert_eq!(request.query_string_parameters().all("a").unwrap(), ["1", "2"]);
+        assert_eq!(request.path_parameters().first("packet_id"), Some("01J"));
+        assert_eq!(request.headers()["idempotency-key"], "k1");
+        assert_eq!(request.headers()["accept"], "a,b");
+        assert_eq!(request.headers()["cookie"], "a=1; b=2; c=3");
+        assert_eq!(request.headers().get(USER_HEADER), None);
+        assert!(matches!(request.body(), Body::Text(text) if text == "{}"));
+        assert_eq!(request.lambda_context().request_id, "r1");
+        assert!(request.lambda_context().deadline() > SystemTime::now());
+        assert_eq!(sub(&request).as_deref(), Some("alice"));
+        let context = context(&request);
+        assert_eq!(context.route_key.as_deref(), Some("POST /packets/{packet_id}/grab"));
+        assert_eq!(context.request_id.as_deref(), Some("r1"));
+    }
+
+    #[test]
+    fn the_path_is_decoded_and_never_panics() {
+        for (target, raw_path, key) in [
+            ("/", "/", "$default"),
+            ("*", "/*", "$default"),
+            ("//", "//", "$default"),
+            ("//evil.example/packets", "//evil.example/packets", "$default"),
+            ("http://evil.example:99/me/wallet", "/me/wallet", "GET /me/wallet"),
+            ("http://evil.example", "/", "$default"),
+            ("evil.example:443", "/", "$default"),
+            ("/packets/a%2Fclaims", "/packets/a/claims", "GET /packets/{packet_id}/claims"),
+            ("/packets/%0a%0D%09%00", "/packets/\n\r\t\0", "GET /packets/{packet_id}"),
+            ("/packets/%ff%fe", "/packets/\u{fffd}\u{fffd}", "GET /packets/{packet_id}"),
+            ("/packets/%E7%BA%A2", "/packets/红", "GET /packets/{packet_id}"),
+            ("/packets/红", "/packets/红", "GET /packets/{packet_id}"),
+            ("/packets/a%3Fb%23c%25d", "/packets/a?b#c%d", "GET /packets/{packet_id}"),
+            ("/packets/%", "/packets/%", "GET /packets/{packet_id}"),
+            ("/packets/%zz%4", "/packets/%zz%4", "GET /packets/{packet_id}"),
+            ("/packets/..", "/packets/..", "GET /packets/{packet_id}"),
+            ("/packets/../me/wallet", "/packets/../me/wallet", "$default"),
+            ("/packets/%5c%22%7B%7D%7C%5e%60%3C%3E%20+", "/packets/\\\"{}|^`<> +", "GET /packets/{packet_id}"),
+            ("/packets/@:80", "/packets/@:80", "GET /packets/{packet_id}"),
+        ] {
+            let request = convert(get(target).body(&b""[..]).unwrap()).unwrap();
+            assert_eq!(request.raw_http_path(), raw_path, "{target}");
+            assert_eq!(context(&request).route_key.as_deref(), Some(key), "{target}");
+            assert_eq!(request.uri().authority().unwrap(), "127.0.0.1:3000", "{target}");
+        }
+    }
+
+    #[test]
+    fn a_client_cannot_set_the_gateways_headers() {
+        for (name, value) in [
+            ("host", &b"a b"[..]),
+            ("host", b"evil.example/"),
+            ("host", b"\xff"),
+            ("x-forwarded-proto", b"a b"),
+            ("x-forwarded-proto", b"javascript"),
+        ] {
+            let request = convert(get("/packets/a").header(name, value).body(&b""[..]).unwrap()).unwrap();
+            assert_eq!(request.uri(), "http://127.0.0.1:3000/packets/a", "{name}");
+            assert_eq!(request.headers()["host"], "127.0.0.1:3000");
+        }
+    }
+
+    #[test]
+    fn the_header_is_the_subject_of_a_token() {
+        for (values, expected) in [
+            (&[&b"alice"[..]][..], Some("alice")),
+            (&["红".as_bytes()], Some("红")),
+            (&[b"%61/b"], Some("%61/b")),
+            (&[b""], Some("")),
+            (&[b"\xff"], Some("\u{fffd}")),
+            (&[], None),
+            (&[b"alice", b"alice"], None),
+        ] {
+            let request = values.iter().fold(get("/me/wallet"), |request, value| request.header(USER_HEADER, *value));
+            let request = convert(request.body(&b""[..]).unwrap()).unwrap();
+            assert_eq!((request.headers().get(USER_HEADER), sub(&request).as_deref()), (None, expected));
+        }
+    }
+
+    #[test]
+    fn the_operators_routes_are_signed_and_have_no_user() {
+        for path in ["/wallets/alice/nothing", "/wallets%2Falice", "/users/alice/packets", "/operator/packets"] {
+            let request = convert(get(path).header(USER_HEADER, "mallory").body(&b""[..]).unwrap()).unwrap();
+            let authorizer = context(&request).authorizer.unwrap();
+            assert!(authorizer.iam.is_some() && authorizer.jwt.is_none(), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_body_that_is_not_text_arrives_as_bytes() {
+        let body = |body| convert(get("/").body(body).unwrap()).unwrap().into_body();
+        assert!(matches!(body(b"\xff\x00"), Body::Binary(bytes) if bytes == b"\xff\x00"));
+        assert!(matches!(body(b"\0"), Body::Text(text) if text == "\0"));
+        assert!(matches!(body(b""), Body::Empty));
+    }
+
+    #[test]
+    fn a_path_that_is_too_long_for_an_address_is_refused() {
+        let target = format!("/{}", "a".repeat(TARGET_BYTES_MAX));
+        assert_eq!(convert(get(&target).body(&b""[..]).unwrap()).unwrap_err(), UriTooLong);
+        // Each byte becomes a replacement character, which takes nine bytes in an encoded path.
+        let target = format!("/{}", "%ff".repeat(TARGET_BYTES_MAX / 3 - 1));
+        convert(get(&target).body(&b""[..]).unwrap()).unwrap();
+    }
+
+    proptest! {
+        #[test]
+        fn no_target_makes_it_panic(
+            path in prop::collection::vec(any::<u8>(), 0..40),
+            query in "[ -~]{0,20}",
+            user: Vec<u8>,
+            body: Vec<u8>,
+        ) {
+            let encoded = percent_encode(&path, NON_ALPHANUMERIC);
+            let raw: String = path.iter().map(|&byte| char::from(byte)).collect();
+            for target in [format!("/{encoded}?{query}"), format!("/{raw}?{query}"), raw] {
+                if let Ok(request) = get(&target).header(USER_HEADER, &user[..]).body(&body[..]) {
+                    prop_assert!(convert(request).is_ok());
+                }
+            }
+        }
+    }
+}
+
+mod names {
+    use http::Request;
+
+    use crate::gateway::names::{Names, NotOurs};
+
+    fn check(port: u16, request: &str, headers: &[(&str, &str)]) -> Result<(), NotOurs> {
+        let (method, uri) = request.split_once(' ').unwrap();
+        let mut builder = Request::builder().method(method).uri(uri);
+        for (name, value) in headers {
+            builder = builder.header(*name, *value);
+        }
+        Names::new(([127, 0, 0, 1], port).into()).check(&builder.body(()).unwrap().into_parts().0)
+    }
+
+    #[test]
+    fn on_all_interfaces_it_is_still_this_machine_only() {
+        let names = Names::new(([0, 0, 0, 0], 3000).into());
+        for (host, ours) in
+            [("127.0.0.1:3000", true), ("localhost:3000", true), ("0.0.0.0:3000", false), ("192.0.2.1:3000", false)]
+        {
+            assert_eq!(names.has(host.as_bytes()), ours, "{host}");
+        }
+    }
+
+    #[test]
+    fn only_its_own_names_with_its_port_are_served() {
+        for host in ["127.0.0.1:3000", "LocalHost:3000", "[::1]:3000"] {
+            assert_eq!(check(3000, "PUT /", &[("host", host)]), Ok(()), "{host}");
+        }
+        let others = "evil.example:3000 localhost localhost:80 localhost:30000 localhost.evil.example:3000 a@localhost:3000 \
+            localhost:3000,evil.example";
+        for host in others.split(' ').chain([""]) {
+            assert_eq!(check(3000, "GET /", &[("host", host)]), Err(NotOurs::Host), "{host}");
+        }
+        let two = [("host", "localhost:3000"), ("host", "evil.example")];
+        assert_eq!(check(3000, "GET /", &two), Err(NotOurs::Host));
+        let own = [("host", "localhost:3000")];
+        assert_eq!(check(3000, "GET http://evil.example/", &own), Err(NotOurs::Host));
+        assert_eq!(check(3000, "GET http://localhost:3000/", &own), Ok(()));
+        assert_eq!(check(80, "GET /", &[("host", "localhost")]), Ok(()));
+    }
+
+    #[test]
+    fn pages_of_other_sites_are_refused() {
+        let host = ("host", "localhost:3000");
+        let origins = "https://evil.example http://localhost:8080 http://localhost https://localhost:3000 \
+            http://localhost:3000.evil.example null";
+        for origin in origins.split(' ').chain([""]) {
+            for request in ["PUT /", "GET /"] {
+                assert_eq!(check(3000, request, &[host, ("origin", origin)]), Err(NotOurs::Origin), "{origin}");
+            }
+        }
+        for site in ["cross-site", "same-site", "unheard-of"] {
+            let headers = [host, ("sec-fetch-site", site)];
+            assert_eq!(check(3000, "POST /", &headers), Err(NotOurs::Origin), "{site}");
+            assert_eq!(check(3000, "GET /", &headers), Ok(()), "a link");
+            let null = [host, ("sec-fetch-site", site), ("origin", "null")];
+            assert_eq!(check(3000, "POST /", &null), Err(NotOurs::Origin));
+        }
+    }
+
+    #[test]
+    fn its_own_page_and_programs_are_served() {
+        let host = ("host", "127.0.0.1:3000");
+        assert_eq!(check(3000, "POST /", &[host]), Ok(()));
+        assert_eq!(check(3000, "POST /", &[host, ("origin", "http://127.0.0.1:3000")]), Ok(()));
+        for origin in ["http://127.0.0.1:3000", "null"] {
+            let headers = [host, ("origin", origin), ("sec-fetch-site", "same-origin")];
+            assert_eq!(check(3000, "POST /", &headers), Ok(()), "{origin}");
+        }
+        assert_eq!(check(3000, "GET /", &[host, ("sec-fetch-site", "none")]), Ok(()));
+    }
+}
+
+mod routes {
+    use crate::gateway::routes::{DEFAULT_KEY, ROUTES, find};
+
+    #[test]
+    fn each_route_is_found() {
+        for route in ROUTES {
+            let path = route.path.replace(['{', '}'], "");
+            let found = find(route.method, &path);
+            assert_eq!((found.key, found.function), (format!("{} {}", route.method, route.path), route.function));
+            assert!(found.parameters.iter().all(|(name, value)| name == value));
+            assert_eq!(found.parameters.len(), route.path.matches('{').count());
+            if route.method == "GET" {
+                let head = find("HEAD", &path);
+                assert_eq!((head.key, head.function), (format!("HEAD {}", route.path), route.function));
+            }
+        }
+    }
+
+    #[test]
+    fn other_requests_have_the_default_route() {
+        let others = "GET /, GET , GET /packets, GET /packets/, GET /packets//claims, GET /packets/1/, GET //packets/1, \
+            DELETE /packets/1, HEAD /packets, HEAD /packets/1/grab, get /packets/1, PUT /wallets/u/deposits/a/b, GET /me";
+        for (method, path) in others.split(", ").map(|other| other.split_once(' ').unwrap()) {
+            assert_eq!(find(method, path).key, DEFAULT_KEY, "{method} {path}");
+        }
+    }
+}
