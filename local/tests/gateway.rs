@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use http::Response;
 use lambda_http::{Body, Request, RequestExt};
-use local::gateway::{BODY_BYTES_MAX, Function, Gateway, Invoke, SettleFailed};
+use local::gateway::{Function, Gateway, Invoke, SettleFailed};
 use serde_json::{Value, json};
 use shared::batching::AdmissionLimiter;
 use shared::service::Report;
@@ -183,21 +183,6 @@ async fn a_panic_is_one_failed_call() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_too_large_is_refused_and_not_passed_on() {
-    let (gateway, _fake, url) = start().await;
-    let client = reqwest::Client::new();
-    let send = |length| client.post(format!("{url}/packets")).body(vec![b'a'; length]).send();
-    let most = send(BODY_BYTES_MAX).await.unwrap();
-    assert_eq!(most.json::<Value>().await.unwrap()["length"], BODY_BYTES_MAX);
-    for length in [BODY_BYTES_MAX + 1, 8 * BODY_BYTES_MAX] {
-        let answer = send(length).await.unwrap();
-        assert_eq!(answer.status(), 413);
-        assert_eq!(answer.json::<Value>().await.unwrap()["code"], "payload-too-large");
-    }
-    gateway.stop(SOON).await;
-}
-
-#[tokio::test]
 async fn hostile_requests_are_answered_and_do_no_harm() {
     let (gateway, _fake, url) = start().await;
     let requests: [&[u8]; 14] = [
@@ -263,22 +248,6 @@ async fn begin(gateway: &Gateway, request: &[u8]) -> TcpStream {
     socket
 }
 
-#[tokio::test]
-async fn slow_bodies_keep_nobody_waiting() {
-    // The limiter refuses at once, so a slow body that held a permit would show.
-    let (gateway, _fake, url) = start_with(AdmissionLimiter::with_timeout(2, Duration::ZERO)).await;
-    let mut slow = Vec::new();
-    for path in ["/packets", "/_local/settle", "/_local/rush", "/"].into_iter().cycle().take(40) {
-        let begun = format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{{");
-        slow.push(begin(&gateway, begun.as_bytes()).await);
-    }
-    for _ in 0..10 {
-        assert_eq!(reqwest::get(format!("{url}/packets/a")).await.unwrap().status(), 418);
-    }
-    drop(slow);
-    gateway.stop(SOON).await;
-}
-
 #[tokio::test(start_paused = true)]
 async fn slow_bodies_are_given_up() {
     let (gateway, _fake, _url) = start().await;
@@ -327,23 +296,6 @@ async fn a_call_without_a_client_is_completed_and_stop_waits_for_it() {
 }
 
 #[tokio::test]
-async fn many_requests_are_served_at_once() {
-    const CLIENTS: usize = 200;
-    let (gateway, fake, url) = start().await;
-    let client = reqwest::Client::new();
-    let mut calls = tokio::task::JoinSet::new();
-    for _ in 0..CLIENTS {
-        let request = client.get(format!("{url}/packets/slow"));
-        calls.spawn(async move { request.send().await.unwrap().status().as_u16() });
-    }
-    let all = u32::try_from(CLIENTS).unwrap();
-    timeout(SOON, fake.begun.acquire_many(all)).await.unwrap().unwrap().forget();
-    fake.gate.add_permits(CLIENTS);
-    assert!(calls.join_all().await.iter().all(|&status| status == 418));
-    gateway.stop(SOON).await;
-}
-
-#[tokio::test]
 async fn requests_above_the_limit_wait_and_are_then_refused() {
     const BURST_TIMEOUT: Duration = Duration::from_millis(200);
     let (gateway, fake, url) = start_with(AdmissionLimiter::with_timeout(2, BURST_TIMEOUT)).await;
@@ -363,23 +315,6 @@ async fn requests_above_the_limit_wait_and_are_then_refused() {
         assert_eq!(request.await.unwrap().unwrap().status(), 418);
     }
     assert_eq!(client.post(format!("{url}/packets")).send().await.unwrap().status(), 418);
-    gateway.stop(SOON).await;
-}
-
-#[tokio::test]
-async fn a_waiting_request_is_served_when_a_permit_is_free() {
-    let (gateway, fake, url) = start_with(AdmissionLimiter::with_timeout(1, SOON)).await;
-    let client = reqwest::Client::new();
-    let slow = || tokio::spawn(client.get(format!("{url}/packets/slow")).send());
-    let all = [slow(), slow(), slow()];
-    for _ in &all {
-        fake.begun.acquire().await.unwrap().forget();
-        assert_eq!(fake.begun.available_permits(), 0, "two at once");
-        fake.gate.add_permits(1);
-    }
-    for request in all {
-        assert_eq!(request.await.unwrap().unwrap().status(), 418);
-    }
     gateway.stop(SOON).await;
 }
 

@@ -3,15 +3,16 @@
 use std::io;
 use std::ops::Sub;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use redis::cmd;
-use serde_json::{Value, json};
+use serde_json::json;
 use shared::domain::PartId;
 use shared::ledger::keys::{DUE_SHARD, EXPIRES_AT};
 use shared::memory::MemoryTable;
 use shared::ports::{Item, Key, Query, Table, TableError, TransactError, Write};
-use shared::redis::{PartKeys, free_slips};
+use shared::redis::{Call, Connection, PartKeys, RedisError, RedisStore, Server, free_slips};
+use tokio::runtime::Runtime;
 use tracing_subscriber::fmt::MakeWriter;
 
 /// A figure of an action.
@@ -254,7 +255,7 @@ impl Log {
     pub fn bytes(&self) -> u64 {
         let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
         let lines = text.lines().map(|line| {
-            let mut line: Value = serde_json::from_str(line).unwrap();
+            let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
             if let Some(duration) = line["fields"].get_mut("duration_us") {
                 *duration = json!(1_000);
             }
@@ -357,5 +358,51 @@ impl Counters {
     pub fn read(&self) -> Figures {
         let figures = self.table.add_to(Figures::default()).with(Figure::Log, self.log.bytes());
         self.redis.lock().unwrap().add_to(figures, self.plain.load(Ordering::SeqCst))
+    }
+}
+
+/// Where the time of Redis' clients goes on.
+static REAL_TIME: LazyLock<Runtime> =
+    LazyLock::new(|| tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap());
+
+/// Does `work` in real time. The caller's clock stands still meanwhile: tokio does not move a paused clock on while a
+/// blocking task runs. So no timeout depends on the machine, and nor does a pause between two polls.
+pub async fn in_real_time<F, V>(work: impl FnOnce() -> F + Send + 'static) -> V
+where
+    F: Future<Output = V>,
+    V: Send + 'static,
+{
+    tokio::task::spawn_blocking(move || REAL_TIME.block_on(work())).await.unwrap()
+}
+
+/// A real Redis, and the count of calls to it that are no scripts.
+#[derive(Clone, Debug)]
+pub struct SteadyServer {
+    connection: Connection,
+    /// Calls of plain commands.
+    plain: Arc<AtomicU64>,
+}
+
+/// See [`SteadyServer`].
+pub type Steady = RedisStore<SteadyServer>;
+
+impl SteadyServer {
+    /// Over this connection. Counts in `plain`.
+    pub const fn new(connection: Connection, plain: Arc<AtomicU64>) -> Self {
+        Self { connection, plain }
+    }
+}
+
+impl Server for SteadyServer {
+    async fn run(&self, call: &Call) -> Result<redis::Value, RedisError> {
+        if call.source().is_none() {
+            self.plain.fetch_add(1, Ordering::SeqCst);
+        }
+        let (connection, call) = (self.connection.clone(), call.clone());
+        in_real_time(move || async move { connection.run(&call).await }).await
+    }
+
+    fn is_cluster(&self) -> bool {
+        self.connection.is_cluster()
     }
 }

@@ -21,8 +21,7 @@ use shared::service::{
 use tests::{STORE_TIMEOUT, SkewedClock, user};
 use tokio::time::Instant;
 
-use super::figures::{CountedTable, Counters, Figures, Log, RedisCounters};
-use super::steady::{Steady, SteadyServer, in_real_time};
+use super::figures::{CountedTable, Counters, Figures, Log, RedisCounters, Steady, SteadyServer, in_real_time};
 
 const CURRENCY: &str = "CNY";
 /// The amount of every slip.

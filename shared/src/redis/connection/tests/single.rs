@@ -186,35 +186,6 @@ async fn a_start_connects_and_a_start_without_the_server_leaves_it_to_the_call()
     assert_eq!(late.run::<i64>(&incr("a")).await.unwrap(), 1);
 }
 
-/// All executions of a rush start at once.
-#[tokio::test]
-async fn three_hundred_tls_connections_at_once_are_all_served() {
-    let Some(tls) = TestTls::for_server("three hundred TLS connections at once") else { return };
-    let port = free_port();
-    let args = tls.args(port);
-    let server = TestServer::start(&args.iter().map(String::as_str).collect::<Vec<_>>()).await;
-    let url = format!("rediss://127.0.0.1:{port}");
-    let config = RedisConfig { ca: Authorities::File(tls.ca_file()), connect_timeout: MARGIN * 6, ..unhurried(url) };
-    let connections: Vec<_> = (0..300).map(|_| connection(&config)).collect();
-    let before = server.accepted().await;
-    let mut starts = JoinSet::new();
-    for connection in connections {
-        starts.spawn(async move {
-            connection.connect().await.map_err(|error| full_text(&error))?;
-            Ok::<_, String>(connection)
-        });
-    }
-    let begun = Instant::now();
-    let connections: Vec<_> = starts.join_all().await.into_iter().map(Result::unwrap).collect();
-    println!("300 TLS connections at once: {:?}", begun.elapsed());
-    assert_eq!(server.accepted().await - before - 1, 300, "one handshake each");
-    let info: String = server.command(cmd("INFO").arg("stats")).await;
-    assert!(info.contains("rejected_connections:0\r"), "{info}");
-    for (i, connection) in connections.iter().enumerate() {
-        assert_eq!(connection.run::<usize>(&incr("a")).await.unwrap(), i + 1);
-    }
-}
-
 #[tokio::test]
 async fn callers_share_an_attempt_to_connect() {
     // It completes the handshake of TCP and never answers to AUTH.
