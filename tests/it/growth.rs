@@ -1,7 +1,7 @@
 //! Growth, by counting: what each action costs by the size of a packet, the number of packets and the number of readers.
 //!
 //! Nothing here reads a clock. Redis is real, and counts its commands and bytes itself. The ledger is in memory; its requests and
-//! units are counted by the rules of `DynamoDB`. The functions' handlers log into memory. Time stands still, except for Redis.
+//! units are counted by the rules of `DynamoDB`. Time stands still, except for Redis.
 //!
 //! `make growth` prints the page of figures. The other tests hold smaller sizes to the same orders of growth.
 
@@ -62,12 +62,6 @@ fn claimed_count(body: &Value) -> u64 {
     body["claimed_count"].as_u64().unwrap_or_else(|| panic!("{body}"))
 }
 
-/// What a run of settle costs beyond one that finds nothing due. It logs as much as any.
-fn beyond(cost: Figures, idle: Figures) -> Figures {
-    let log = cost.get(Figure::Log);
-    (cost.with(Figure::Log, idle.get(Figure::Log)) - idle).with(Figure::Log, log)
-}
-
 fn grabbed(answer: &(String, bool)) -> bool {
     answer.0 == "grabbed"
 }
@@ -82,7 +76,6 @@ enum Until {
 /// What actions on a packet of `slips` slips cost.
 async fn by_slips(slips: u32, until: Until) -> Measured {
     let place = Place::new().await;
-    let _log = place.counters.log.listen();
     let mut all = Measured::default();
     let sender = user("the-sender-1");
     let process = place.process().await;
@@ -146,11 +139,11 @@ async fn by_slips(slips: u32, until: Until) -> Measured {
     settler.expire();
     let (cost, refunded) = place.cost(settler.settle()).await;
     assert_eq!(refunded, (0, 0));
-    all.cost("settle, nothing left", beyond(cost, idle));
+    all.cost("settle, nothing left", cost - idle);
     process.send(&place, &sender, slips).await;
     let (cost, refunded) = place.cost(settler.settle()).await;
     assert_eq!(refunded, (1, u64::from(slips)));
-    all.cost("settle, everything left", beyond(cost, idle));
+    all.cost("settle, everything left", cost - idle);
     all
 }
 
@@ -188,7 +181,6 @@ async fn views(place: &Place, all: &mut Measured, path: &str, (claimed, new): (u
 /// What an audit reads after a packet of `slips` slips was claimed and settled.
 async fn of_audits(slips: u32) -> Measured {
     let place = Place::new().await;
-    let _log = place.counters.log.listen();
     let process = place.process().await;
     let terms = process.send(&place, &user("the-sender-1"), slips).await;
     place.claim(&process, &terms, 0, slips).await;
@@ -221,7 +213,6 @@ async fn audited(items: Vec<Item>) -> u64 {
 /// What actions cost where one user has sent `packets` packets.
 async fn by_packets(packets: u32) -> Measured {
     let place = Place::new().await;
-    let _log = place.counters.log.listen();
     let mut all = Measured::default();
     let sender = user("the-sender-1");
     let process = place.process().await;
@@ -251,7 +242,6 @@ async fn by_packets(packets: u32) -> Measured {
 /// What `readers` views of one packet at the same time cost in one process, all together.
 async fn by_readers(readers: u32) -> Measured {
     let place = Place::new().await;
-    let _log = place.counters.log.listen();
     let mut all = Measured::default();
     let process = place.process().await;
     let terms = process.send(&place, &user("the-sender-1"), SLIPS_OF_READ).await;

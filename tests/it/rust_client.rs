@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use client::webhooks::{Data, PacketClosed, PacketSent, PacketSettled, SlipClaimed, WebhookError, verify, verify_at};
 use client::{
-    Caller, Client, Error, GrabResult, MovementFilter, Packet, Page, ProblemCode, Retries, SendRequest,
-    Split, Status, Transport,
+    Caller, Client, Error, GrabResult, MovementFilter, Packet, Page, ProblemCode, Retries, SendRequest, Split, Status,
+    Transport,
 };
 use http::{HeaderMap, HeaderName, Request, Response};
 use hyper::body::Bytes;
@@ -150,18 +150,6 @@ async fn useless_retries_are_not_made() {
     assert_eq!(served.await.unwrap().len(), 1);
 }
 
-#[tokio::test]
-async fn a_daily_limit_says_when_the_user_may_send_again() {
-    let forbidden = &SPEC.document["components"]["responses"]["SendForbidden"]["content"]["application/problem+json"];
-    let body = &forbidden["examples"]["daily_limit"]["value"];
-    let (url, served) = service(vec![answer("403 Forbidden", "", body)]).await;
-    let error = client(&url, by("alice")).send("k", &SendRequest::new(Split::Equal, 1, 1)).await.unwrap_err();
-    let Error::Problem(problem) = error else { panic!("{error:?}") };
-    assert_eq!(problem.code, ProblemCode::DailyLimitExceeded);
-    assert_eq!(problem.resets_at.as_deref(), body["resets_at"].as_str());
-    served.await.unwrap();
-}
-
 /// The answers of a later version have more fields and values.
 #[test]
 fn an_answer_of_a_later_version_reads() {
@@ -189,7 +177,16 @@ fn an_answer_of_a_later_version_reads() {
 }
 
 #[tokio::test]
-async fn a_problem_of_a_later_version_counts_as_its_status_says() {
+async fn a_problem_says_when_to_come_again_and_one_of_a_later_version_counts_as_its_status_says() {
+    let forbidden = &SPEC.document["components"]["responses"]["SendForbidden"]["content"]["application/problem+json"];
+    let limited = &forbidden["examples"]["daily_limit"]["value"];
+    let (url, _served) = service(vec![answer("403 Forbidden", "", limited)]).await;
+    let error = client(&url, by("alice")).send("k", &SendRequest::new(Split::Equal, 1, 1)).await.unwrap_err();
+    let Error::Problem(problem) = error else { panic!("{error:?}") };
+    assert_eq!(
+        (problem.code, problem.resets_at.as_deref()),
+        (ProblemCode::DailyLimitExceeded, limited["resets_at"].as_str())
+    );
     for (status, expected) in [
         ("403 Forbidden", ProblemCode::Forbidden),
         ("503 Service Unavailable", ProblemCode::Unavailable),

@@ -4,11 +4,10 @@ use std::fmt::Debug;
 use std::str::FromStr;
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::AttributeValue;
 use futures::future::join_all;
 use shared::domain::Amount;
 use shared::service::SendOutcome;
-use tests::{Process, Setup, World, audit, packet, user};
+use tests::{Setup, World, audit, packet, user};
 
 fn key<K: FromStr<Err: Debug>>(name: &str) -> K {
     name.parse().unwrap()
@@ -132,51 +131,4 @@ async fn concurrent_sends_never_exceed_the_limit_of_a_day() {
     process.clock.set_ahead(Duration::ZERO);
     let books = audit(&world).await;
     assert_eq!((books.packets.len(), books.balance("sender")), (12, 10_000 - 2_100));
-}
-
-/// 9. A change of the zone counts nothing twice: each send counts towards one date, and each date has one limit. The audit agrees.
-#[tokio::test]
-async fn a_change_of_the_zone_counts_each_send_once() {
-    let world = World::single().await;
-    // The date in these is never the same.
-    let [east, west] = ["Pacific/Kiritimati", "Pacific/Pago_Pago"].map(|zone| {
-        world.process_with(Setup { daily_max: Some(Amount::new(1_000)), day_zone: Some(zone), ..Setup::default() })
-    });
-    let sender = user("sender");
-    east.fund(&sender, 10_000).await;
-    let resets = async |process: &Process, total, name: &str| match process
-        .send
-        .send(packet(&sender, total, 5), &key(name))
-        .await
-        .unwrap()
-    {
-        SendOutcome::Sent(_) => None,
-        SendOutcome::DailyLimitExceeded { resets_at } => Some(resets_at),
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(resets(&east, 600, "k1").await, None);
-    assert_eq!(resets(&west, 700, "k2").await, None, "another date");
-    for (process, left, hours) in [(&east, 400, 14), (&west, 300, -11)] {
-        let resets_at = resets(process, left + 1, "k3").await.expect("a limit");
-        let there = i64::try_from(resets_at.ms()).unwrap() + hours * 3_600_000;
-        assert!(there % 86_400_000 == 0 && resets_at.ms() > world.now_ms(), "{resets_at}");
-        let again = process.send.send(packet(&sender, 600, 5), &key("k1")).await.unwrap();
-        assert!(matches!(again, SendOutcome::Replayed(_)), "{again:?}");
-        assert_eq!(resets(process, left, &format!("rest-{left}")).await, None);
-    }
-    audit(&world).await;
-    let mut days = Vec::new();
-    for item in full_scan(&world).await {
-        let text = |name: &str| item[name].as_s().unwrap().clone();
-        if text("SK").starts_with("DAY#") {
-            days.push((item["sent_count"].as_n().unwrap().clone(), item["sent_amount"].as_n().unwrap().clone()));
-        }
-    }
-    assert_eq!(days, [("2".to_owned(), "1000".to_owned()), ("2".to_owned(), "1000".to_owned())]);
-}
-
-/// All items of the table.
-async fn full_scan(world: &World) -> Vec<std::collections::HashMap<String, AttributeValue>> {
-    let scan = world.dynamodb.scan().table_name(world.table()).into_paginator().items().send();
-    scan.collect::<Result<_, _>>().await.unwrap()
 }

@@ -472,16 +472,3 @@ async fn an_event_is_set_aside_after_a_day_of_tries() {
         assert_eq!((handled.answer.batch_item_failures.len(), queue.aside.lock().unwrap().len()), (1, 0));
     }
 }
-
-#[test]
-fn a_batch_reads_as_sqs_sends_it() {
-    let event = r#"{"Records": [{"messageId": "059f36b4", "receiptHandle": "AQEB", "body": "{}",
-        "attributes": {"ApproximateReceiveCount": "2", "SentTimestamp": "1545082649183", "SenderId": "A", "ApproximateFirstReceiveTimestamp": "1"},
-        "messageAttributes": {}, "md5OfBody": "e4e6", "eventSource": "aws:sqs", "eventSourceARN": "arn:aws:sqs:r:1:q", "awsRegion": "r"}]}"#;
-    let Batch::<Queued> { records } = serde_json::from_str(event).unwrap();
-    let [queued] = &records[..] else { panic!("{records:?}") };
-    assert_eq!(
-        (&*queued.message_id, &*queued.receipt_handle, &*queued.attributes.approximate_receive_count),
-        ("059f36b4", "AQEB", "2")
-    );
-}

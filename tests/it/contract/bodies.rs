@@ -92,12 +92,17 @@ impl Route {
         body
     }
 
+    /// The valid body, with spaces behind it up to this length.
+    fn padded(&self, length: usize) -> Vec<u8> {
+        format!("{:length$}", self.fine.to_string()).into_bytes()
+    }
+
     fn fields(&self) -> Vec<&String> {
         self.fine.as_object().unwrap().keys().collect()
     }
 }
 
-/// Calls every route and checks that nothing has changed. Then checks that the valid body is still accepted.
+/// Calls every route and checks that nothing has changed. Then checks that the valid body is still accepted, as long as it may be.
 async fn nothing_changes(ask: impl AsyncFn(&Api, &Route)) {
     let api = Api::start().await;
     api.fund("alice", 1_000).await;
@@ -108,7 +113,7 @@ async fn nothing_changes(ask: impl AsyncFn(&Api, &Route)) {
         assert_eq!((api.books("alice").await, api.books("sender").await), books, "{}", route.name);
     }
     for route in &routes {
-        let fine = route.ask(&api, route.fine.to_string().as_bytes()).await;
+        let fine = route.ask(&api, &route.padded(route.bytes_max)).await;
         assert_eq!(fine.status, route.status, "the key or id is free: {}", fine.describe());
     }
 }
@@ -155,37 +160,18 @@ async fn bodies_that_are_not_a_json_object() {
 #[tokio::test]
 async fn fields_of_the_wrong_type() {
     nothing_changes(async |api, route| {
-        let numbers: [&[u8]; 9] =
-            [b"1.0", b"1e2", b"1.5", b"-0.0", b"1E+2", b"100.00", b"0.1", b"1e-7", b"123456789012345678901234567890"];
         // A null is no value of a wrong type, but a field that is left out.
-        let others: [&[u8]; 5] = [b"true", b"{}", b"{\"a\":1}", b"[[]]", b"[null]"];
+        let numbers = "1.0 1e2 1.5 -0.0 1E+2 100.00 0.1 1e-7 123456789012345678901234567890";
         for field in route.fields() {
-            let is = &route.fine[field];
-            for value in others.into_iter().chain(numbers).filter(|value| !is.is_object() || *value != b"{}") {
-                route.field(api, field, &route.with(field, value)).await;
-            }
-            if is.is_number() {
-                for value in [&b"\"100\""[..], b"\"\"", b"[100]", b"[]", b"false"] {
-                    route.field(api, field, &route.with(field, value)).await;
-                }
-            } else {
-                route.field(api, field, &route.with(field, b"100")).await;
-                route.field(api, field, &route.with(field, b"-1")).await;
-            }
-            if is.is_string() {
-                route.field(api, field, &route.with(field, b"[\"abc\"]")).await;
-            }
-            if is.is_array() {
-                route.field(api, field, &route.with(field, b"\"bob\"")).await;
-                route.field(api, field, &route.with(field, b"{\"0\":\"bob\"}")).await;
-                route.field(api, field, &route.with(field, b"[\"bob\",1]")).await;
-            }
-            if is.is_object() {
-                for value in
-                    [&b"[[\"k\",\"v\"]]"[..], b"{\"k\":[null]}", b"{\"k\":[\"v\"]}", b"{\"k\":\"v\",\"k\":\"v\"}"]
-                {
-                    route.field(api, field, &route.with(field, value)).await;
-                }
+            let own = match &route.fine[field] {
+                Value::Number(_) => r#"{} "100" "" [100] [] false 0 -1 9223372036854775808 18446744073709551616"#,
+                Value::String(_) => r#"{} 100 -1 ["abc"]"#,
+                Value::Array(_) => r#"{} 100 -1 "bob" {"0":"bob"} ["bob",1]"#,
+                _ => r#"100 -1 [["k","v"]] {"k":[null]} {"k":["v"]} {"k":"v","k":"v"}"#,
+            };
+            let all = r#"true {"a":1} [[]] [null]"#.split(' ').chain(numbers.split(' ')).chain(own.split(' '));
+            for value in all {
+                route.field(api, field, &route.with(field, value.as_bytes())).await;
             }
         }
     })
@@ -223,31 +209,15 @@ async fn unknown_and_repeated_fields() {
 #[tokio::test]
 async fn bodies_over_the_limit() {
     nothing_changes(async |api, route| {
-        let fine = route.fine.to_string();
-        let padded = |length: usize| [fine.as_bytes(), &vec![b' '; length - fine.len()]].concat();
-        for body in [padded(route.bytes_max + 1), padded(1_024 * KIB), vec![b'{'; route.bytes_max + 1]] {
-            assert!(route.ask(api, &body).await.refused(413, "payload-too-large").is_empty());
-        }
-        // The gateway refuses such bodies itself, in the same form.
-        for length in [1_024 * KIB + 1, 3_000 * KIB] {
-            assert!(route.ask(api, &padded(length)).await.refused(413, "payload-too-large").is_empty());
+        // The gateway refuses the longest ones itself, in the same form.
+        for length in [route.bytes_max + 1, 1_024 * KIB, 1_024 * KIB + 1, 3_000 * KIB] {
+            assert!(route.ask(api, &route.padded(length)).await.refused(413, "payload-too-large").is_empty());
         }
         route.no_object(api, &vec![b'{'; route.bytes_max]).await;
         let wide = route.with("x", format!("\"{}\"", "y".repeat(10_000)).as_bytes());
         route.field(api, "x", &wide).await;
     })
     .await;
-}
-
-#[tokio::test]
-async fn a_body_at_the_limit_is_read() {
-    let api = Api::start().await;
-    api.fund("alice", 1_000).await;
-    for route in routes(&api).await {
-        let fine = route.fine.to_string();
-        let body = [fine.as_bytes(), &vec![b' '; route.bytes_max - fine.len()]].concat();
-        assert_eq!(route.ask(&api, &body).await.status, route.status, "{}", route.name);
-    }
 }
 
 #[tokio::test]
@@ -348,17 +318,13 @@ async fn a_total_of_one_a_slip_to_the_most_a_slip_can_hold() {
 
 #[tokio::test]
 async fn greeting() {
-    let (han, emoji, family) = ("红".repeat(64), "🧧".repeat(64), "👨‍👩‍👧".repeat(12));
+    let (han, family) = ("红".repeat(64), "👨‍👩‍👧".repeat(12));
     // A heart with a variation selector, a skin tone, a flag, a pirate's flag, a keycap, emoji of several characters.
     let joined = "❤\u{fe0f}👍🏽🇨🇳🏴\u{200d}☠\u{fe0f}1\u{fe0f}\u{20e3}👩🏽\u{200d}🚀❤\u{fe0f}\u{200d}🔥";
-    let good = texts(["", " ", "a", &han, &emoji, &family, joined, "\"\\{}<script>", "\u{5e9}\u{5dc}\u{5d5}\u{5dd}"]);
-    let (long_han, long_emoji) = (format!("{han}包"), format!("{emoji}🧧"));
-    let long = "a".repeat(65);
-    let mut bad = texts([&long, &long_han, &long_emoji, "a\nb", "\u{0}", "\t", "\u{7f}", "\u{85}"]);
-    // Controls of direction, invisible characters, private use, and a joiner and a selector that belong to no emoji.
-    let direction = ["\u{200f}", "\u{202e}txt.exe", "\u{2066}a\u{2069}"];
-    let hidden = ["a\u{ad}b", "\u{200b}", "\u{feff}", "\u{3164}", "\u{2028}", "\u{e000}", "🏴\u{e0067}\u{e007f}"];
-    bad.extend(texts(direction).into_iter().chain(texts(hidden)).chain(texts(["a\u{200d}b", "a\u{fe0f}"])));
+    let good = texts(["", " ", &han, &"🧧".repeat(64), &family, joined, "\"\\{}<script>"]);
+    let long = format!("{han}包");
+    // The unit test of the rule has more of them.
+    let bad = texts([&long, "a\nb", "\u{0}", "\u{202e}txt.exe", "\u{200b}", "\u{e000}", "a\u{200d}b", "a\u{fe0f}"]);
     try_values("greeting", &random(10, 1), &good, &bad).await;
 }
 
@@ -431,22 +397,10 @@ async fn metadata() {
     let of = |count: usize| (0..count).map(|i| (format!("k{i}"), json!("v"))).collect::<Value>();
     let (key, value) = ("键".repeat(40), "值".repeat(200));
     let widest: Value = (0..10).map(|i| (format!("{i}{}", &key[3..]), json!("🧧".repeat(200)))).collect();
-    let good = [
-        json!({}),
-        json!({"k": ""}),
-        json!({"#cover": "spring", "\u{0}": "\u{0}\n"}),
-        json!({key.clone(): value.clone()}),
-        of(10),
-        widest,
-    ];
-    let bad = [
-        of(11),
-        json!({"": "v"}),
-        json!({format!("{key}键"): "v"}),
-        json!({"k": format!("{value}值")}),
-        json!({"k": 1}),
-        json!({"k": {"k": "v"}}),
-    ];
+    let most = json!({key.clone(): value.clone()});
+    let good = [json!({}), json!({"#cover": "spring", "\u{0}": "\u{0}\n", "k": ""}), most, of(10), widest];
+    let (long_key, long_value) = (format!("{key}键"), format!("{value}值"));
+    let bad = [of(11), json!({"": "v"}), json!({long_key: "v"}), json!({"k": long_value}), json!({"k": {"k": "v"}})];
     try_values("metadata", &random(10, 1), &good, &bad).await;
 }
 

@@ -207,32 +207,6 @@ async fn grabbed_slips_are_listed_newest_packet_first_with_totals_over_all() {
     assert_eq!(alice["claims"], json!([]));
 }
 
-#[tokio::test]
-async fn a_sent_packet_shows_the_senders_own_slip() {
-    let api = Api::start().await;
-    let mut slips = Vec::new();
-    for (key, body) in [("open", random(1_000, 5)), ("over", with(random(1_000, 5), &json!({"expires_in_s": 1})))] {
-        let packet = api.packet("alice", key, &body).await;
-        let grabbed = api.grab("alice", &packet).await.expect(200);
-        api.grab("bob", &packet).await;
-        slips.push((packet, grabbed));
-    }
-    api.until("alice", &slips[1].0, "settled").await;
-    for _ in 0..2 {
-        let rows = api.all("alice", "/me/packets", "packets", 1).await;
-        for (packet, grabbed) in &slips {
-            let row = rows.iter().find(|row| row["packet_id"] == *packet).unwrap();
-            for field in ["slip", "amount", "currency", "grabbed_at"] {
-                assert_eq!(row["mine"][field], grabbed[field], "{field}");
-            }
-            let view = api.view("alice", packet).await.expect(200);
-            assert_eq!((&row["mine"], &row["best"], &row["seed"]), (&view["mine"], &view["best"], &view["seed"]));
-        }
-        // Also from the ledger only.
-        api.flush().await;
-    }
-}
-
 /// A client that follows the newest claims as `openapi.yaml` says.
 struct Follower<'a> {
     api: &'a Api,

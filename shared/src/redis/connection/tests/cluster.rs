@@ -123,20 +123,6 @@ async fn a_start_makes_one_connection_to_each_primary_and_none_to_replicas() {
 }
 
 #[tokio::test]
-async fn a_replica_answers_for_the_topology_only() {
-    let cluster = TestCluster::start_with_replicas(1, None).await;
-    let connection = connection(&RedisConfig { cluster: true, ..unhurried(cluster.replicas[0].url()) });
-    for count in 1..4 {
-        assert_eq!(connection.run::<i64>(&script("a")).await.unwrap(), count);
-    }
-    poll("its connection to end", async || {
-        let clients: String = cluster.replicas[0].command(cmd("CLIENT").arg("LIST").arg("TYPE").arg("normal")).await;
-        (clients.lines().count() == 1).then_some(())
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn a_replica_that_takes_over_is_found() {
     let mut cluster = TestCluster::start_with_replicas(3, None).await;
     let keys = keys(&cluster).await;

@@ -5,7 +5,7 @@ use tokio::task::JoinSet;
 use super::*;
 use crate::redis::Authorities;
 use crate::redis::test_proxy::Proxy;
-use crate::redis::test_server::{TestCluster, TestServer, TestTls, free_port};
+use crate::redis::test_server::{TestServer, TestTls, free_port};
 
 #[tokio::test]
 async fn a_script_takes_bytes_and_survives_a_flush() {
@@ -250,20 +250,6 @@ async fn a_connection_that_is_signed_out_signs_in_again() {
     assert_eq!(process.run::<i64>(&incr("a")).await.unwrap(), 1);
     sign_out(&process).await;
     assert_eq!(process.run::<i64>(&incr("a")).await.unwrap(), 2);
-    let cluster = TestCluster::start(3).await;
-    for node in &cluster.nodes {
-        let () = node.command(cmd("ACL").arg("SETUSER").arg(&["ann", "on", ">hunter2", "~*", "+@all"])).await;
-        let () = node.command(cmd("ACL").arg("SETUSER").arg(&["default", "resetpass", ">other"])).await;
-    }
-    let url = cluster.url().replace("//", "//ann:hunter2@");
-    let process = connection(&RedisConfig { cluster: true, ..unhurried(url) });
-    for times in 1..=2 {
-        for key in ["a", "b", "c", "d"] {
-            assert_eq!(process.run::<i64>(&incr(key)).await.unwrap(), times);
-        }
-        // It goes to any primary.
-        sign_out(&process).await;
-    }
 }
 
 #[tokio::test]
