@@ -126,29 +126,6 @@ async fn the_local_routes_answer_themselves() {
 }
 
 #[tokio::test]
-async fn the_page_is_served_and_other_paths_belong_to_the_api() {
-    let (gateway, _fake, url) = start().await;
-    let client = reqwest::Client::new();
-    let page = client.get(&url).send().await.unwrap();
-    assert_eq!(page.status(), 200);
-    assert_eq!(page.headers()["content-type"], "text/html; charset=utf-8");
-    assert!(page.headers()["content-security-policy"].to_str().unwrap().starts_with("default-src 'none'"));
-    assert!(page.text().await.unwrap().contains("assets/app.js"));
-    let head = client.head(format!("{url}/assets/style.css")).send().await.unwrap();
-    assert_eq!(
-        (head.status().as_u16(), &head.headers()["content-type"]),
-        (200, &"text/css; charset=utf-8".parse().unwrap())
-    );
-    for (method, path) in
-        [("POST", "/"), ("GET", "/index.html"), ("GET", "/assets/none.js"), ("GET", "/packets/assets")]
-    {
-        let answer = client.request(method.parse().unwrap(), format!("{url}{path}")).send().await.unwrap();
-        assert_eq!(answer.status(), 418, "{method} {path}");
-    }
-    gateway.stop(SOON).await;
-}
-
-#[tokio::test]
 async fn an_invalid_rush_is_refused_and_a_failed_one_ends() {
     let (gateway, _fake, url) = start().await;
     let client = reqwest::Client::new();

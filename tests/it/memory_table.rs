@@ -398,15 +398,10 @@ async fn the_documents_say_where_implementations_differ_from_the_service() {
     assert!(wrong.is_empty(), "docs/RELIABILITY.md is wrong about {wrong:#?}");
 }
 
-/// Whether these tests run beside a server. The others of this file have nothing to test without one.
-fn is_beside_a_server() -> bool {
-    std::env::var_os(SERVER_VARIABLE).is_some()
-}
-
 #[tokio::test]
 async fn each_test_has_a_database_of_its_own() {
     let (one, other) = (DynamoDb::start(None).await.unwrap(), DynamoDb::start(None).await.unwrap());
-    assert_eq!(one.is_embedded(), !is_beside_a_server());
+    assert_eq!(one.is_embedded(), std::env::var_os(SERVER_VARIABLE).is_none());
     create_table(&dynamodb_at(&one.url()), "hongbao").await.unwrap();
     for (database, count) in [(&one, 1), (&other, 0)] {
         let tables = dynamodb_at(&database.url()).list_tables().send().await.unwrap();

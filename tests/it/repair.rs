@@ -161,30 +161,6 @@ async fn a_wrong_hold_is_repaired_by_its_users_grab_or_by_settle() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hold_of_a_slip_that_does_not_exist_is_parked() {
-    let scene = Scene::new(20, 5).await;
-    let (owner, eve) = (user("u0"), user("eve"));
-    scene.world.forge_hold(scene.part, 20, &eve).await;
-    scene.world.forge_hold(scene.part, 99, &owner).await;
-    let answer = scene.grab(&eve).await;
-    assert!(matches!(answer, Err(Failure::Defect(_))), "{answer:?}");
-    // A user with a claim receives it even so.
-    scene.wins(&owner).await;
-    let others = hold_only(&scene.process, scene.part, &users("h", 3)).await;
-    assert!(others.iter().all(|(slip, _)| *slip < 20), "{others:?}");
-    for persisted in [3, 0] {
-        let report = scene.process.settle().await;
-        assert_eq!((report.persisted, report.parked, report.outbox_left), (persisted, 1, Some(1)));
-    }
-    for user in users("v", 20) {
-        scene.grab(&user).await.unwrap();
-    }
-    let books = audit(&scene.world).await;
-    scene.promises.are_kept(&books);
-    assert_eq!((books.packet(scene.terms.id).claimed(), scene.promises.count() + 3), (20, 20));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_that_cannot_be_persisted_is_parked_and_blocks_no_others() {
     let scene = Scene::new(20, 0).await;
     // A packet that does not exist, in the same partition and earlier in its queue.

@@ -94,7 +94,8 @@ impl Route {
 
     /// The valid body, with spaces behind it up to this length.
     fn padded(&self, length: usize) -> Vec<u8> {
-        format!("{:length$}", self.fine.to_string()).into_bytes()
+        let fine = self.fine.to_string();
+        [fine.as_bytes(), &vec![b' '; length - fine.len()]].concat()
     }
 
     fn fields(&self) -> Vec<&String> {

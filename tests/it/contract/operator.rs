@@ -280,11 +280,7 @@ async fn packets_are_found_by_their_reference() {
         assert_eq!(*row, with(senders.clone(), &json!({"mine": null})));
     }
     assert_eq!(api.get(find("order")).await.expect(200), json!({"packets": [], "next_cursor": null}));
-    let long = "r".repeat(65);
-    for bad in ["", "%20", "a%20b", "a%23b", "%E5%8F%B7", "a%2Fb", "%00", &long] {
-        assert_eq!(api.get(find(bad)).await.refused(400, "invalid-request"), ["reference"], "{bad}");
-    }
-    for bad in ["", "?limit=1", "?reference=a&reference=a"] {
+    for bad in ["", "?limit=1", "?reference=a&reference=a", "?reference=", "?reference=a%2Fb", "?reference=%00"] {
         let answer = api.get(format!("/operator/packets{bad}")).await;
         assert_eq!(answer.refused(400, "invalid-request"), ["reference"], "{bad}");
     }

@@ -3,32 +3,9 @@
 use serde_json::json;
 
 use super::api::{Api, random};
-use super::spec::{SPEC, methods};
+use super::spec::SPEC;
 
 const METHODS: [&str; 10] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "get"];
-
-#[tokio::test]
-async fn an_unknown_method_receives_the_list_of_methods() {
-    let api = Api::start().await;
-    let packet = api.packet("alice", "k", &random(10, 1)).await;
-    let books = api.books("alice").await;
-    for operation in SPEC.operations() {
-        let path = operation.path.replace("{packet_id}", &packet).replace(['{', '}'], "");
-        let of_path: Vec<_> = SPEC.operations().into_iter().filter(|other| other.path == operation.path).collect();
-        let methods = methods(&of_path);
-        for method in METHODS.into_iter().filter(|method| !methods.contains(method)) {
-            for headers in [&[][..], &[("x-user-id", &b"alice"[..]), ("idempotency-key", b"k-2")]] {
-                let answer = api.raw(method, path.as_bytes(), headers, b"").await;
-                assert_eq!(answer.status, 405, "{}", answer.describe());
-                assert_eq!(answer.header("allow"), Some(&*methods.join(", ")));
-                // The answer is the same with a body.
-                let body = random(10, 1).to_string();
-                assert_eq!(api.raw(method, path.as_bytes(), headers, body.as_bytes()).await.status, 405);
-            }
-        }
-    }
-    assert_eq!(api.books("alice").await, books);
-}
 
 #[tokio::test]
 async fn a_browser_may_ask_before_it_calls_from_another_origin() {

@@ -66,59 +66,41 @@ impl Walk {
         let password = format!(">{}", secret("Redis' password"));
         let stores = Stores::start_with(&["--user", REDIS_USER, "on", &password, "~*", "&*", "+@all"]).await;
         let redis = format!("redis://{REDIS_USER}:{}@127.0.0.1:{}", secret("Redis' password"), stores.redis.port());
-        let mut functions = BTreeMap::new();
-        let mut promising = None;
-        for name in BOTH_STORES.into_iter().chain(LEDGER_ALONE) {
-            let relay = Relay::start(stores.dynamodb.url()).await;
-            let url = relay.url();
-            let mut variables = vec![
-                ("AWS_ENDPOINT_URL_DYNAMODB", &*url),
-                ("AWS_SECRET_ACCESS_KEY", secret("the function's secret key")),
-                ("AWS_SESSION_TOKEN", secret("the function's session token")),
-                ("AWS_LAMBDA_LOG_FORMAT", "JSON"),
-                ("AWS_LAMBDA_LOG_LEVEL", level),
-            ];
-            if BOTH_STORES.contains(&name) {
-                variables.push(("REDIS_URL", &*redis));
-            }
-            if name == "send" {
-                let variables = [&variables[..], &[("GRAB_ACK", "redis")]].concat();
-                promising = Some(stores.function(name, &variables).await);
-            }
-            functions.insert(name, (stores.function(name, &variables).await, relay));
-        }
-        for (name, repairs) in [("operate-read", "false"), ("operate-repair", "true")] {
-            let relay = Relay::start(stores.dynamodb.url()).await;
-            let url = relay.url();
-            let variables = [
-                ("AWS_ENDPOINT_URL_DYNAMODB", &*url),
-                ("AWS_SECRET_ACCESS_KEY", secret("the function's secret key")),
-                ("AWS_SESSION_TOKEN", secret("the function's session token")),
-                ("AWS_LAMBDA_LOG_FORMAT", "JSON"),
-                ("AWS_LAMBDA_LOG_LEVEL", level),
-                ("REDIS_URL", &redis),
-                ("OPERATE_REPAIRS", repairs),
-            ];
-            functions.insert(name, (stores.function("operate", &variables).await, relay));
-        }
-        let relay = Relay::start(stores.dynamodb.url()).await;
-        let url = relay.url();
+        let redis = ("REDIS_URL", &*redis);
         // It finds no secret, and notes that.
         let nowhere = "http://127.0.0.1:1";
-        let variables = [
-            ("AWS_ENDPOINT_URL_DYNAMODB", &*url),
+        let of_webhooks = vec![
             ("AWS_ENDPOINT_URL_SECRETS_MANAGER", nowhere),
             ("AWS_ENDPOINT_URL_SQS", nowhere),
-            ("AWS_SECRET_ACCESS_KEY", secret("the function's secret key")),
-            ("AWS_SESSION_TOKEN", secret("the function's session token")),
-            ("AWS_LAMBDA_LOG_FORMAT", "JSON"),
-            ("AWS_LAMBDA_LOG_LEVEL", level),
             ("WEBHOOK_URL", "https://app.example/webhooks"),
             ("WEBHOOK_SECRET", "webhooks"),
             ("WEBHOOK_QUEUE", nowhere),
             ("WEBHOOK_DEAD_LETTERS", nowhere),
         ];
-        functions.insert("notify", (stores.function("notify", &variables).await, relay));
+        let mut programs = vec![("notify", "notify", of_webhooks)];
+        programs.extend(BOTH_STORES.map(|name| (name, name, vec![redis])));
+        programs.extend(LEDGER_ALONE.map(|name| (name, name, Vec::new())));
+        for (name, repairs) in [("operate-read", "false"), ("operate-repair", "true")] {
+            programs.push((name, "operate", vec![redis, ("OPERATE_REPAIRS", repairs)]));
+        }
+        let (mut functions, mut promising) = (BTreeMap::new(), None);
+        for (name, program, own) in programs {
+            let relay = Relay::start(stores.dynamodb.url()).await;
+            let url = relay.url();
+            let common = [
+                ("AWS_ENDPOINT_URL_DYNAMODB", &*url),
+                ("AWS_SECRET_ACCESS_KEY", secret("the function's secret key")),
+                ("AWS_SESSION_TOKEN", secret("the function's session token")),
+                ("AWS_LAMBDA_LOG_FORMAT", "JSON"),
+                ("AWS_LAMBDA_LOG_LEVEL", level),
+            ];
+            let variables = [&common[..], &own].concat();
+            if name == "send" {
+                let variables = [&variables[..], &[("GRAB_ACK", "redis")]].concat();
+                promising = Some(stores.function(name, &variables).await);
+            }
+            functions.insert(name, (stores.function(program, &variables).await, relay));
+        }
         Self { stores, functions, promising: promising.unwrap(), requests: Vec::new() }
     }
 

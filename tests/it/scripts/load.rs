@@ -52,20 +52,8 @@ async fn a_load_replaces_what_an_earlier_load_left() {
     on_both(async |rig| {
         let packet = Packet::of(4);
         let keys = packet.keys();
-        let () = rig
-            .run([
-                "HSET",
-                &keys.part,
-                fields::SLIP_COUNT,
-                "9",
-                fields::CLOSED,
-                "1",
-                fields::OTHER_RANGES,
-                "3:4;",
-                "ann",
-                "g1:1:1",
-            ])
-            .await;
+        let () = rig.run(["HSET", &keys.part, fields::SLIP_COUNT, "9", fields::CLOSED, "1"]).await;
+        let () = rig.run(["HSET", &keys.part, fields::OTHER_RANGES, "3:4;", "ann", "g1:1:1"]).await;
         let () = rig.run(["SETBIT", &keys.known, "2", "1"]).await;
         rig.load(&packet, &[refunded(0)]).await;
         let state = rig.state(packet.part).await;

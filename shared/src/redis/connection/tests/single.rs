@@ -140,21 +140,6 @@ async fn a_call_is_repeated_once_at_most() {
     assert_eq!(connection.run::<i64>(&get("a")).await.unwrap(), 5);
 }
 
-/// A connection that is idle at once.
-fn idle(url: impl Into<String>) -> Connection {
-    connection(&RedisConfig { idle_max: Duration::ZERO, ..unhurried(url) })
-}
-
-#[tokio::test]
-async fn an_idle_connection_is_kept_while_it_answers() {
-    let server = TestServer::start(&[]).await;
-    let connection = idle(server.url());
-    let first = client_id(&connection).await;
-    for _ in 0..3 {
-        assert_eq!(client_id(&connection).await, first);
-    }
-}
-
 #[tokio::test]
 async fn an_idle_connection_that_is_mute_or_cut_costs_no_call() {
     let server = TestServer::start(&[]).await;
