@@ -91,37 +91,29 @@ fn winners(answers: &Answers, terms: &Terms) -> BTreeMap<UserId, Claim> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn five_thousand_slips_in_parts() {
     for ack in [AckMode::Ledger, AckMode::Redis] {
-        rush_on_parts(ack).await;
-    }
-}
+        let world = World::cluster(3).await;
+        let processes = [false, true].map(|runs_on| world.process_with(Setup { ack, runs_on, ..Setup::default() }));
+        let terms = processes[0].send_funded(packet(&user("sender"), 600_000, 5_000)).await;
+        assert_eq!(terms.id.part_count(), 5);
+        let answers = rush(&processes, terms.id, &users("u", 6_000), 2, 64).await;
+        let winners = winners(&answers, &terms);
 
-async fn rush_on_parts(ack: AckMode) {
-    let world = World::cluster(3).await;
-    let processes = [false, true].map(|runs_on| world.process_with(Setup { ack, runs_on, ..Setup::default() }));
-    let terms = processes[0].send_funded(packet(&user("sender"), 600_000, 5_000)).await;
-    assert_eq!(terms.id.part_count(), 5);
-    let begun = Instant::now();
-    let answers = rush(&processes, terms.id, &users("u", 6_000), 2, 64).await;
-    println!("12,000 grabs on 5,000 slips in parts, {ack:?}: {:?}", begun.elapsed());
-    let winners = winners(&answers, &terms);
-
-    if ack == AckMode::Redis {
+        if ack == AckMode::Redis {
+            let books = audit(&world).await;
+            assert_eq!(books.packet(terms.id).undecided(), 5_000, "nothing is in the ledger before settle");
+            let report = processes[1].settle().await;
+            assert_eq!((report.persisted, report.parked, report.outbox_left), (5_000, 0, Some(0)));
+        }
+        world.outbox_empties().await;
         let books = audit(&world).await;
-        assert_eq!(books.packet(terms.id).undecided(), 5_000, "nothing is in the ledger before settle");
-        let begun = Instant::now();
-        let report = processes[1].settle().await;
-        println!("settle persisted {} in {:?}", report.persisted, begun.elapsed());
-        assert_eq!((report.persisted, report.parked, report.outbox_left), (5_000, 0, Some(0)));
+        let packet = books.packet(terms.id);
+        assert_eq!(packet.claimed(), 5_000);
+        for (user, claim) in &winners {
+            let booked = (claim.slip, claim.amount.minor_units(), claim.at.ms());
+            assert_eq!(packet.claims[user.as_str()], booked, "{user}");
+        }
+        world.audit_hot(&terms, &books).await;
     }
-    world.outbox_empties().await;
-    let books = audit(&world).await;
-    let packet = books.packet(terms.id);
-    assert_eq!(packet.claimed(), 5_000);
-    for (user, claim) in &winners {
-        let booked = (claim.slip, claim.amount.minor_units(), claim.at.ms());
-        assert_eq!(packet.claims[user.as_str()], booked, "{user}");
-    }
-    world.audit_hot(&terms, &books).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -137,7 +129,6 @@ async fn a_packet_that_is_not_loaded_is_loaded_once() {
     let answers = rush(&processes, terms.id, &users, 1, usize::MAX).await;
     assert!(answers.iter().all(|(_, answer, _)| matches!(answer, GrabOutcome::Grabbed { replayed: false, .. })));
     let (gets, queries) = (world.rig.gets() - gets, world.rig.queries() - queries);
-    println!("200 grabs of a packet that is not loaded: {gets} reads, {queries} queries");
     // A load reads whether the packet is closed, and five groups of decisions.
     assert_eq!(gets, 4 + queries / 5, "terms and amounts, once per process");
     // A grab that was answered "not loaded" just before the load ended may load

@@ -31,10 +31,6 @@ async fn all_is_settled(world: &World) {
     assert!(books.packets.values().all(|packet| packet.settled), "a packet is not settled");
 }
 
-fn is_unavailable<T: std::fmt::Debug>(answer: &Result<T, Failure>) -> bool {
-    matches!(answer, Err(Failure::Unavailable(_)))
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn eight_settles_at_once_refund_once() {
     let world = World::single().await;
@@ -215,7 +211,7 @@ async fn a_redis_that_forgot_causes_no_denial_before_settlement() {
     process.clock.set_ahead(LATER);
     for user in [&holder, &loser] {
         let answer = process.grab(terms.id, user).await;
-        assert!(is_unavailable(&answer), "{user}: {answer:?}");
+        assert!(matches!(answer, Err(Failure::Unavailable(_))), "{user}: {answer:?}");
     }
     let report = process.settle().await;
     assert_eq!((report.persisted, report.refunded_slips), (0, 10));
