@@ -88,7 +88,7 @@ test test-web test-clients fuzz: export REDIS_RESPONSE_TIMEOUT_MS = 10000
 # make test LEDGER=amazon runs only the tests that use a DynamoDB API; CUT=1 of them those of the ledger itself.
 # Tests run the functions' binaries, so these are built first. Tests mostly wait for servers, hence more threads than cores.
 test: export RUST_TEST_THREADS = $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
-test: LEDGER_CUT = send:: settle:: audit::no audit::only memory_table:: amazon:: rush::ten_thousand rush::redis_is_wiped
+test: LEDGER_CUT = send:: settle:: audit::no audit::only memory_table:: rush::
 ifeq ($(LEDGER),amazon)
 test: TESTS = cargo test --workspace --test it $(if $(CUT),-- $(LEDGER_CUT),--test local --test process)
 else
@@ -226,7 +226,7 @@ ifneq ($(filter client,$(or $(ONLY),client)),)
 endif
 ifneq ($(filter actions,$(or $(ONLY),actions)),)
 	cargo build --workspace --bins
-	RENEW_ACTIONS=1 cargo test --workspace --test it functions::actions
+	RENEW_ACTIONS=1 cargo test --workspace --test it functions::walk
 endif
 ifneq ($(filter pictures,$(or $(ONLY),pictures)),)
 	cargo build --profile local -p local

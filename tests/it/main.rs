@@ -3,27 +3,19 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod admin;
-mod amazon;
 mod audit;
-mod close;
 mod contract;
+mod documents;
 #[cfg(target_os = "linux")] // The emulator runs only there.
 mod functions;
 mod growth;
-mod guard;
-mod http_rush;
-mod hung_reads;
 mod journal;
-mod layers;
 mod live;
 mod memory_table;
 mod pressure;
-mod programs;
-mod readme;
 mod repair;
 mod rush;
 mod rust_client;
-mod rust_crate;
 mod scripts;
 mod send;
 mod settle;
@@ -33,4 +25,15 @@ mod webhooks;
 /// A file of the repository.
 fn repository(path: &str) -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
+}
+
+mod programs {
+    /// A program of the workspace, from the same build.
+    pub fn built(name: &str) -> std::path::PathBuf {
+        // target/debug/deps/it-… → target/debug
+        let tests = std::env::current_exe().unwrap();
+        let program = tests.parent().and_then(|deps| deps.parent()).unwrap().join(name);
+        assert!(program.is_file(), "{} is missing: run `cargo build --workspace --bins` first", program.display());
+        program
+    }
 }

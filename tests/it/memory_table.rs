@@ -1,15 +1,19 @@
-//! The in-memory table answers like real implementations of the `DynamoDB` API, and like the service where these differ from it.
+//! The implementations of the ledger's table: the one in memory answers like real ones, and like the service where these differ from it.
+//! `scripts/dynamodb-local.py` gives each test a database of Amazon's.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use local::dynamodb::DynamoDb;
+use local::dynamodb::{DynamoDb, SERVER_VARIABLE};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use shared::dynamodb::{SdkTable, create_table};
 use shared::memory::MemoryTable;
 use shared::ports::{Bound, Expect, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
+use shared::wiring::dynamodb_at;
+
+use crate::repository;
 
 const STEPS: usize = 1_500;
 const PARTITION_KEYS: [&str; 3] = ["USER#ann", "USER#bob", "PACKET#1"];
@@ -196,7 +200,7 @@ async fn implementations() -> Vec<DynamoDb> {
 }
 
 async fn table(server: &DynamoDb) -> SdkTable {
-    let client = shared::wiring::dynamodb_at(&server.url());
+    let client = dynamodb_at(&server.url());
     create_table(&client, "twins").await.unwrap();
     SdkTable::new(client, "twins".to_owned())
 }
@@ -236,20 +240,8 @@ enum Request {
 /// What became of a request: `refused` as malformed, `cancelled` with reasons, or `taken`.
 type Outcome = &'static str;
 
-/// A request, and its outcome in the service. `docs/RELIABILITY.md` names the pages of AWS that say so.
-struct Case {
-    name: &'static str,
-    request: Request,
-    outcome: Outcome,
-}
-
-const fn refused(name: &'static str, request: Request) -> Case {
-    Case { name, request, outcome: "refused" }
-}
-
-const fn taken(name: &'static str, request: Request) -> Case {
-    Case { name, request, outcome: "taken" }
-}
+/// A name, the outcome in the service, and the request. `docs/RELIABILITY.md` names the pages of AWS that say so.
+type Case = (&'static str, Outcome, Request);
 
 fn key(pk: &str, sk: &str) -> Key {
     Key { pk: pk.to_owned(), sk: sk.to_owned() }
@@ -295,41 +287,44 @@ fn cases() -> Vec<Case> {
     let text = |bytes: usize| "k".repeat(bytes);
     let grows = change(vec![("y", AttributeValue::S("y".repeat(2 * 1024)))], &[]);
     vec![
-        refused("a transaction without a write", Transact(Vec::new())),
-        taken("a transaction of 100 writes", Transact(small(100))),
-        refused("a transaction of 101 writes", Transact(small(101))),
-        refused("a transaction that names an item twice", Transact(vec![add(vec![("n", 1)]), add(vec![("m", 1)])])),
-        refused(
+        ("a transaction without a write", "refused", Transact(Vec::new())),
+        ("a transaction of 100 writes", "taken", Transact(small(100))),
+        ("a transaction of 101 writes", "refused", Transact(small(101))),
+        ("a transaction that names an item twice", "refused", Transact(vec![add(vec![("n", 1)]), add(vec![("m", 1)])])),
+        (
             "a transaction that names an item twice, with a failed condition",
+            "refused",
             Transact(vec![put("a", "s", []), put("a", "s", [])]),
         ),
-        taken("a transaction of just under 4 MB", Transact(large(10))),
-        refused("a transaction of more than 4 MB", Transact(large(11))),
-        taken("an item of 400 KB", Transact(vec![sized("item-0", 400 * 1024)])),
-        refused("an item of 400 KB and a byte", Transact(vec![sized("item-0", 400 * 1024 + 1)])),
-        refused(
+        ("a transaction of just under 4 MB", "taken", Transact(large(10))),
+        ("a transaction of more than 4 MB", "refused", Transact(large(11))),
+        ("an item of 400 KB", "taken", Transact(vec![sized("item-0", 400 * 1024)])),
+        ("an item of 400 KB and a byte", "refused", Transact(vec![sized("item-0", 400 * 1024 + 1)])),
+        (
             "an update that makes an item larger than 400 KB",
+            "refused",
             Then(vec![sized("item-0", 399 * 1024)], vec![grows]),
         ),
-        refused("a write with an empty partition key", Transact(vec![put("", "s", [])])),
-        refused("a write with an empty sort key", Transact(vec![put("p", "", [])])),
-        taken("a partition key of 2,048 bytes", Transact(vec![put(&text(2_048), "s", [])])),
-        refused("a partition key of 2,049 bytes", Transact(vec![put(&text(2_049), "s", [])])),
-        taken("a sort key of 1,024 bytes", Transact(vec![put("p", &text(1_024), [])])),
-        refused("a sort key of 1,025 bytes", Transact(vec![put("p", &text(1_025), [])])),
-        refused(
+        ("a write with an empty partition key", "refused", Transact(vec![put("", "s", [])])),
+        ("a write with an empty sort key", "refused", Transact(vec![put("p", "", [])])),
+        ("a partition key of 2,048 bytes", "taken", Transact(vec![put(&text(2_048), "s", [])])),
+        ("a partition key of 2,049 bytes", "refused", Transact(vec![put(&text(2_049), "s", [])])),
+        ("a sort key of 1,024 bytes", "taken", Transact(vec![put("p", &text(1_024), [])])),
+        ("a sort key of 1,025 bytes", "refused", Transact(vec![put("p", &text(1_025), [])])),
+        (
             "text where the index has a number",
+            "refused",
             Transact(vec![put("p", "s", [("due_shard", AttributeValue::S("1".into()))])]),
         ),
-        taken("a number of 38 digits", Transact(vec![put("p", "s", [("n", number(&"9".repeat(38)))])])),
-        refused("a number of 39 digits", Transact(vec![put("p", "s", [("n", number(&"9".repeat(39)))])])),
-        refused("an update that changes nothing", Transact(vec![change(Vec::new(), &[])])),
-        refused("a read with an empty key", Get(key("p", ""))),
-        taken("a batch of 100 keys", Batch(keys(100))),
-        refused("a batch of 101 keys", Batch(keys(101))),
-        refused("a batch that names a key twice", Batch(vec![key("p", "s"), key("p", "s")])),
-        refused("a query with an empty key", Query(query("", None))),
-        refused("a query with a limit of 0", Query(query("p", Some(0)))),
+        ("a number of 38 digits", "taken", Transact(vec![put("p", "s", [("n", number(&"9".repeat(38)))])])),
+        ("a number of 39 digits", "refused", Transact(vec![put("p", "s", [("n", number(&"9".repeat(39)))])])),
+        ("an update that changes nothing", "refused", Transact(vec![change(Vec::new(), &[])])),
+        ("a read with an empty key", "refused", Get(key("p", ""))),
+        ("a batch of 100 keys", "taken", Batch(keys(100))),
+        ("a batch of 101 keys", "refused", Batch(keys(101))),
+        ("a batch that names a key twice", "refused", Batch(vec![key("p", "s"), key("p", "s")])),
+        ("a query with an empty key", "refused", Query(query("", None))),
+        ("a query with a limit of 0", "refused", Query(query("p", Some(0)))),
     ]
 }
 
@@ -363,7 +358,7 @@ async fn outcome(table: &impl Table, request: &Request) -> Outcome {
 /// The table of `docs/RELIABILITY.md`: for each request that some implementation answers in another way than the service, the
 /// outcome in the service and in the two implementations.
 fn documented() -> BTreeMap<String, [String; 3]> {
-    let page = std::fs::read_to_string(crate::repository("docs/RELIABILITY.md")).unwrap();
+    let page = std::fs::read_to_string(repository("docs/RELIABILITY.md")).unwrap();
     let (_, section) = page.split_once("### Three implementations of DynamoDB").expect("the section");
     let rows = section.split("\n#").next().unwrap().lines();
     let rows = rows.filter(|line| line.starts_with("| ") && !line.starts_with("| request"));
@@ -381,24 +376,37 @@ fn documented() -> BTreeMap<String, [String; 3]> {
 #[tokio::test]
 async fn the_documents_say_where_implementations_differ_from_the_service() {
     let documented = documented();
-    let names: BTreeSet<String> = cases().iter().map(|case| case.name.to_owned()).collect();
+    let names: BTreeSet<String> = cases().iter().map(|(name, ..)| (*name).to_owned()).collect();
     assert!(documented.keys().all(|name| names.contains(name)), "docs/RELIABILITY.md has a row without a case");
     let servers = implementations().await;
     let mut wrong = Vec::new();
-    for case in cases() {
-        let same = [case.outcome; 3].map(str::to_owned);
-        let [service, embedded, amazons] = documented.get(case.name).unwrap_or(&same);
-        assert_eq!(service, case.outcome, "{}", case.name);
-        assert_eq!(outcome(&MemoryTable::default(), &case.request).await, service, "in memory: {}", case.name);
+    for (name, expected, request) in cases() {
+        let same = [expected; 3].map(str::to_owned);
+        let [service, embedded, amazons] = documented.get(name).unwrap_or(&same);
+        assert_eq!(service, expected, "{name}");
+        assert_eq!(outcome(&MemoryTable::default(), &request).await, service, "in memory: {name}");
         for server in &servers {
-            let (client, name) = (shared::wiring::dynamodb_at(&server.url()), format!("t{:x}", rand::random::<u64>()));
-            create_table(&client, &name).await.unwrap();
-            let found = outcome(&SdkTable::new(client, name), &case.request).await;
+            let (client, table) = (dynamodb_at(&server.url()), format!("t{:x}", rand::random::<u64>()));
+            create_table(&client, &table).await.unwrap();
+            let found = outcome(&SdkTable::new(client, table), &request).await;
             let (of, expected) = if server.is_embedded() { ("embedded", embedded) } else { ("Amazon's", amazons) };
             if found != expected {
-                wrong.push(format!("{}, {of}: {found}", case.name));
+                wrong.push(format!("{name}, {of}: {found}"));
             }
         }
     }
     assert!(wrong.is_empty(), "docs/RELIABILITY.md is wrong about {wrong:#?}");
+}
+
+#[tokio::test]
+async fn each_test_has_a_database_of_its_own() {
+    let (one, other) = (DynamoDb::start(None).await.unwrap(), DynamoDb::start(None).await.unwrap());
+    assert_eq!(one.is_embedded(), std::env::var_os(SERVER_VARIABLE).is_none());
+    create_table(&dynamodb_at(&one.url()), "hongbao").await.unwrap();
+    for (database, count) in [(&one, 1), (&other, 0)] {
+        let tables = dynamodb_at(&database.url()).list_tables().send().await.unwrap();
+        assert_eq!(tables.table_names().len(), count);
+    }
+    one.stop().await;
+    other.stop().await;
 }

@@ -1,10 +1,19 @@
 //! Stores at their limit: some requests still work, others are refused, and nothing is lost.
 
+use std::time::{Duration, Instant};
+
 use futures::future::join_all;
+use local::dynamodb::DynamoDb;
 use redis::cmd;
+use shared::dynamodb::{SdkTable, create_table};
+use shared::ports::{Key, Table};
 use shared::service::{Failure, GrabOutcome};
+use shared::timeouts;
+use shared::wiring::dynamodb_at;
 use tests::hot::hold_only;
 use tests::{Setup, World, audit, packet, user, users};
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
 
 fn refused(answer: &Result<GrabOutcome, Failure>) -> bool {
     matches!(answer, Err(Failure::Unavailable(_)))
@@ -83,19 +92,33 @@ async fn a_throttled_table_delays_claims_and_loses_none() {
 }
 
 #[tokio::test]
-async fn a_settle_run_counts_what_it_has_no_time_for() {
-    let world = World::single().await;
-    let process = world.process();
-    let terms = process.send_funded(packet(&user("sender"), 1_000, 10)).await;
-    slip(process.grab(terms.id, &user("ann")).await);
-    let held = hold_only(&process, terms.id.parts().next().unwrap(), &users("held", 3)).await;
-    let since = held.iter().map(|(_, at)| *at).min().unwrap();
+async fn a_read_without_an_answer_is_repeated_before_its_request_is_lost() {
+    let database = DynamoDb::start(None).await.unwrap();
+    let to = database.url().trim_start_matches("http://").to_owned();
+    create_table(&dynamodb_at(&database.url()), "ledger").await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let relay = tokio::spawn(async move {
+        let mut mute = Vec::new();
+        loop {
+            let (mut client, _) = listener.accept().await.unwrap();
+            if mute.len() < 2 {
+                mute.push(client);
+                continue;
+            }
+            let to = to.clone();
+            tokio::spawn(async move {
+                let mut server = TcpStream::connect(to).await.unwrap();
+                copy_bidirectional(&mut client, &mut server).await.ok();
+            });
+        }
+    });
 
-    let before = world.now_ms();
-    let report = process.count().await;
-    assert_eq!((report.persisted, report.outbox_left), (0, Some(3)));
-    let age = report.oldest_outbox_ms.unwrap();
-    assert!((before - since..=world.now_ms() - since).contains(&age), "{age}");
-    let report = process.settle().await;
-    assert_eq!((report.persisted, report.outbox_left, report.oldest_outbox_ms), (3, Some(0), Some(0)));
+    let table = SdkTable::new(dynamodb_at(&url), "ledger".to_owned());
+    let begun = Instant::now();
+    let found = table.get(Key { pk: "USER#ann".to_owned(), sk: "WALLET".to_owned() }).await.unwrap();
+    assert_eq!(found, None);
+    // With the bound of a transaction it would take twice as long at least.
+    assert!(begun.elapsed() + Duration::from_secs(1) < 2 * timeouts::TRY, "{:?}", begun.elapsed());
+    relay.abort();
 }

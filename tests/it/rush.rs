@@ -2,16 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use std::time::Instant;
 
 use futures::stream::{self, StreamExt};
 use shared::domain::{AckMode, Claim, PacketId, Terms, UserId};
-use shared::ports::HotStore;
 use shared::service::{Failure, GrabOutcome};
-use tests::hot::script_calls;
-use tests::{Process, Promises, Setup, World, audit, packet, user, users};
+use tests::{Process, Setup, World, audit, packet, user, users};
 
 /// Every answer of a rush, with its user, and whether this request was refused before.
 type Answers = Vec<(UserId, GrabOutcome, bool)>;
@@ -90,162 +87,33 @@ fn winners(answers: &Answers, terms: &Terms) -> BTreeMap<UserId, Claim> {
     winners
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_grabs_on_a_hundred_slips() {
-    let world = World::single().await;
-    let process = world.process();
-    let terms = process.send_funded(packet(&user("sender"), 50_000, 100)).await;
-    let users = users("u", 2_000);
-    let begun = Instant::now();
-    let answers = rush(&[Arc::clone(&process)], terms.id, &users, 5, usize::MAX).await;
-    println!("10,000 grabs took {:?}", begun.elapsed());
-    assert_eq!(answers.len(), 10_000);
-    let winners = winners(&answers, &terms);
-    world.outbox_is_empty().await;
-
-    let books = audit(&world).await;
-    assert_eq!(books.packet(terms.id).claimed(), 100);
-    for (user, claim) in &winners {
-        assert_eq!(books.balance(user.as_str()), claim.amount.minor_units());
-    }
-    world.audit_hot(&terms, &books).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn waiting_claims_share_transactions_and_do_not_depend_on_each_other() {
-    let world = World::single().await;
-    let (process, other) = (world.process(), world.process());
-    let terms = process.send_funded(packet(&user("sender"), 50_000, 100)).await;
-    // The ledger has decisions that Redis forgets, so holds of these slips will be refused.
-    let early = users("early", 5);
-    rush(&[Arc::clone(&other)], terms.id, &early, 1, usize::MAX).await;
-    world.flush().await;
-    for part in terms.id.parts() {
-        other.hot.load(part, &terms, false, &[]).await.unwrap();
-    }
-
-    let before = world.rig.transactions();
-    let answers = rush(&[Arc::clone(&process)], terms.id, &users("u", 95), 1, usize::MAX).await;
-    let transactions = world.rig.transactions() - before;
-    println!("95 claims took {transactions} transactions");
-    assert!(transactions < 95, "{transactions} transactions");
-    assert!(answers.iter().all(|(_, answer, _)| matches!(answer, GrabOutcome::Grabbed { replayed: false, .. })));
-    let again = rush(&[process], terms.id, &early, 1, usize::MAX).await;
-    assert!(again.iter().all(|(_, answer, _)| matches!(answer, GrabOutcome::Grabbed { replayed: true, .. })));
-    world.outbox_is_empty().await;
-    let books = audit(&world).await;
-    assert_eq!(books.packet(terms.id).claimed(), 100);
-    world.audit_hot(&terms, &books).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_grabs_in_two_processes_on_a_cluster() {
-    let world = World::cluster(3).await;
-    let processes = [world.process(), world.process_with(Setup { runs_on: true, ..Setup::default() })];
-    let terms = processes[0].send_funded(packet(&user("sender"), 50_000, 100)).await;
-    let begun = Instant::now();
-    let answers = rush(&processes, terms.id, &users("u", 2_000), 5, usize::MAX).await;
-    println!("10,000 grabs on a cluster took {:?}", begun.elapsed());
-    winners(&answers, &terms);
-    world.outbox_empties().await;
-    let books = audit(&world).await;
-    assert_eq!(books.packet(terms.id).claimed(), 100);
-    world.audit_hot(&terms, &books).await;
-}
-
 /// A packet in five parts on different nodes. Every slip finds its user, in any probe order.
-async fn rush_on_parts(ack: AckMode) {
-    let world = World::cluster(3).await;
-    let processes = [false, true].map(|runs_on| world.process_with(Setup { ack, runs_on, ..Setup::default() }));
-    let terms = processes[0].send_funded(packet(&user("sender"), 600_000, 5_000)).await;
-    assert_eq!(terms.id.part_count(), 5);
-    let begun = Instant::now();
-    let answers = rush(&processes, terms.id, &users("u", 6_000), 2, 64).await;
-    println!("12,000 grabs on 5,000 slips in parts, {ack:?}: {:?}", begun.elapsed());
-    let winners = winners(&answers, &terms);
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn five_thousand_slips_in_parts() {
+    for ack in [AckMode::Ledger, AckMode::Redis] {
+        let world = World::cluster(3).await;
+        let processes = [false, true].map(|runs_on| world.process_with(Setup { ack, runs_on, ..Setup::default() }));
+        let terms = processes[0].send_funded(packet(&user("sender"), 600_000, 5_000)).await;
+        assert_eq!(terms.id.part_count(), 5);
+        let answers = rush(&processes, terms.id, &users("u", 6_000), 2, 64).await;
+        let winners = winners(&answers, &terms);
 
-    if ack == AckMode::Redis {
+        if ack == AckMode::Redis {
+            let books = audit(&world).await;
+            assert_eq!(books.packet(terms.id).undecided(), 5_000, "nothing is in the ledger before settle");
+            let report = processes[1].settle().await;
+            assert_eq!((report.persisted, report.parked, report.outbox_left), (5_000, 0, Some(0)));
+        }
+        world.outbox_empties().await;
         let books = audit(&world).await;
-        assert_eq!(books.packet(terms.id).undecided(), 5_000, "nothing is in the ledger before settle");
-        let begun = Instant::now();
-        let report = processes[1].settle().await;
-        println!("settle persisted {} in {:?}", report.persisted, begun.elapsed());
-        assert_eq!((report.persisted, report.parked, report.outbox_left), (5_000, 0, Some(0)));
-    }
-    world.outbox_empties().await;
-    let books = audit(&world).await;
-    let packet = books.packet(terms.id);
-    assert_eq!(packet.claimed(), 5_000);
-    for (user, claim) in &winners {
-        let booked = (claim.slip, claim.amount.minor_units(), claim.at.ms());
-        assert_eq!(packet.claims[user.as_str()], booked, "{user}");
-    }
-    world.audit_hot(&terms, &books).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn five_thousand_slips_in_parts_in_ledger_mode() {
-    rush_on_parts(AckMode::Ledger).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn five_thousand_slips_in_parts_in_redis_mode() {
-    rush_on_parts(AckMode::Redis).await;
-}
-
-/// Redis is wiped again and again while users grab, each of them several times.
-async fn rush_with_wipes(world: World, count: u32, users_count: usize, wipe_every: usize) {
-    let processes = [false, true].map(|runs_on| world.process_with(Setup { runs_on, ..Setup::default() }));
-    let terms = processes[0].send_funded(packet(&user("sender"), u64::from(count) * 100, count)).await;
-    let (promises, answered) = (Arc::new(Promises::default()), Arc::new(AtomicUsize::new(0)));
-    let (world, users) = (Arc::new(world), users("u", users_count));
-    let one = |(n, user): (usize, UserId)| {
-        let (world, promises, answered) = (Arc::clone(&world), Arc::clone(&promises), Arc::clone(&answered));
-        let (process, id) = (Arc::clone(&processes[n % 2]), terms.id);
-        tokio::spawn(async move {
-            for _ in 0..4 {
-                ask(&user, || promises.grab(&process, id, &user)).await;
-                if answered.fetch_add(1, Ordering::SeqCst) % wipe_every == wipe_every / 2 {
-                    world.flush().await;
-                }
-            }
-        })
-    };
-    stream::iter(users.iter().cloned().enumerate())
-        .map(one)
-        .buffer_unordered(100)
-        .for_each(|joined| async { joined.unwrap() })
-        .await;
-
-    // Some losers asked while slips were about to become free again. Users who still ask get all of these slips.
-    for wiped in [false, true] {
-        if wiped {
-            world.flush().await;
+        let packet = books.packet(terms.id);
+        assert_eq!(packet.claimed(), 5_000);
+        for (user, claim) in &winners {
+            let booked = (claim.slip, claim.amount.minor_units(), claim.at.ms());
+            assert_eq!(packet.claims[user.as_str()], booked, "{user}");
         }
-        let answers = rush(&processes, terms.id, &users, 1, 100).await;
-        let lost = answers.iter().filter(|(_, answer, _)| *answer == GrabOutcome::SoldOut).count();
-        assert_eq!(lost, users.len() - count as usize, "after a wipe: {wiped}");
-        for user in &users {
-            promises.grab(&processes[0], terms.id, user).await.unwrap();
-        }
-        assert_eq!(promises.count(), count as usize);
+        world.audit_hot(&terms, &books).await;
     }
-    processes[0].settle().await;
-    world.outbox_empties().await;
-    let books = audit(&world).await;
-    promises.are_kept(&books);
-    assert_eq!(books.packet(terms.id).claimed(), count as usize);
-    world.audit_hot(&terms, &books).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn redis_is_wiped_in_the_middle_of_a_rush() {
-    rush_with_wipes(World::single().await, 200, 400, 150).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cluster_is_wiped_in_the_middle_of_a_rush_on_parts() {
-    rush_with_wipes(World::cluster(3).await, 2_100, 2_300, 2_000).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -261,7 +129,6 @@ async fn a_packet_that_is_not_loaded_is_loaded_once() {
     let answers = rush(&processes, terms.id, &users, 1, usize::MAX).await;
     assert!(answers.iter().all(|(_, answer, _)| matches!(answer, GrabOutcome::Grabbed { replayed: false, .. })));
     let (gets, queries) = (world.rig.gets() - gets, world.rig.queries() - queries);
-    println!("200 grabs of a packet that is not loaded: {gets} reads, {queries} queries");
     // A load reads whether the packet is closed, and five groups of decisions.
     assert_eq!(gets, 4 + queries / 5, "terms and amounts, once per process");
     // A grab that was answered "not loaded" just before the load ended may load
@@ -270,80 +137,4 @@ async fn a_packet_that_is_not_loaded_is_loaded_once() {
     let books = audit(&world).await;
     assert_eq!(books.packet(terms.id).claimed(), 200);
     world.audit_hot(&terms, &books).await;
-}
-
-/// Two packets whose keys share a hash tag.
-async fn neighbours(process: &Process) -> [Arc<Terms>; 2] {
-    let mut by_partition: BTreeMap<u32, Arc<Terms>> = BTreeMap::new();
-    loop {
-        let terms = process.send_funded(packet(&user("sender"), 300, 3)).await;
-        if let Some(other) = by_partition.insert(terms.id.partition().index(), Arc::clone(&terms)) {
-            return [other, terms];
-        }
-    }
-}
-
-/// Sends grabs while Redis does not answer: the first one goes by itself, the others wait for it.
-async fn grab_while_paused(world: &World, process: &Arc<Process>, grabs: &[(PacketId, &str)]) -> Vec<Answered> {
-    const PAUSE_MS: u32 = 1_000;
-    let () = world.redis(redis::cmd("CLIENT").arg("PAUSE").arg(PAUSE_MS)).await;
-    let tasks = grabs.iter().map(|&(id, name)| {
-        let (process, user) = (Arc::clone(process), user(name));
-        tokio::spawn(async move { process.grab(id, &user).await })
-    });
-    let tasks: Vec<_> = tasks.collect();
-    let mut answers = Vec::new();
-    for task in tasks {
-        answers.push(task.await.unwrap());
-    }
-    answers
-}
-
-type Answered = Result<GrabOutcome, Failure>;
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn grabs_of_packets_of_one_partition_share_a_call() {
-    let world = World::single().await;
-    let process = world.process_with(Setup { ack: AckMode::Redis, ..Setup::default() });
-    let [one, other] = neighbours(&process).await;
-    let calls = async || {
-        let stats: String = world.redis(redis::cmd("INFO").arg("commandstats")).await;
-        script_calls(&stats)
-    };
-    // From here on the server knows the script.
-    process.grab(one.id, &user("first")).await.unwrap();
-    let before = calls().await;
-    let grabs = [(one.id, "a"), (other.id, "a"), (one.id, "b"), (other.id, "b"), (other.id, "b"), (other.id, "c")];
-    let answers = grab_while_paused(&world, &process, &grabs).await;
-    let mut slips = BTreeMap::new();
-    for ((id, name), answer) in grabs.iter().zip(answers) {
-        let GrabOutcome::Grabbed { claim, .. } = answer.unwrap() else { panic!("{name} has no slip") };
-        let slip = *slips.entry((*id, *name)).or_insert(claim.slip);
-        assert_eq!(claim.slip, slip, "{name} has one slip of {id}");
-    }
-    assert_eq!(slips.len(), 5);
-    // One call for the first grab, and one for all that came meanwhile.
-    assert_eq!(calls().await - before, 2);
-    process.settle().await;
-    audit(&world).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_packet_with_corrupt_keys_does_not_block_another_packet() {
-    let world = World::single().await;
-    let process = world.process();
-    let [good, spoilt] = neighbours(&process).await;
-    for part in spoilt.id.parts() {
-        let claims = shared::redis::PartKeys::of(part).part;
-        let () = world.redis(redis::cmd("SET").arg(claims).arg("not a hash")).await;
-    }
-    let grabs = [(spoilt.id, "a"), (good.id, "a"), (spoilt.id, "b"), (good.id, "b"), (good.id, "c"), (spoilt.id, "c")];
-    let answers = grab_while_paused(&world, &process, &grabs).await;
-    for ((id, name), answer) in grabs.iter().zip(answers) {
-        if *id == good.id {
-            assert!(matches!(answer, Ok(GrabOutcome::Grabbed { .. })), "{name}: {answer:?}");
-        } else {
-            assert!(matches!(answer, Err(Failure::Defect(_))), "{name}: {answer:?}");
-        }
-    }
 }

@@ -1,11 +1,15 @@
-//! The Rust client: against the local stack, against `openapi.yaml`, and against a service that does not answer.
+//! The Rust client: against the local stack, against `openapi.yaml`, and against a service that does not answer; and its check of webhooks.
 
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
 
+use client::webhooks::{Data, PacketClosed, PacketSent, PacketSettled, SlipClaimed, WebhookError, verify, verify_at};
 use client::{
-    Caller, Client, Error, GrabResult, MovementFilter, Packet, PacketClaim, Page, ProblemCode, Retries, SendRequest,
-    Split, Status,
+    Caller, Client, Error, GrabResult, MovementFilter, Packet, Page, ProblemCode, Retries, SendRequest, Split, Status,
+    Transport,
 };
+use http::{HeaderMap, HeaderName, Request, Response};
+use hyper::body::Bytes;
 use local::{Local, Options};
 use serde_json::{Value, json};
 use shared::http::Code;
@@ -13,7 +17,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use crate::contract::spec::SPEC;
+use crate::contract::spec::{Operation, SPEC};
+use crate::repository;
 
 fn client(url: &str, caller: Caller) -> Client {
     Client::new(reqwest::Client::new(), url, caller)
@@ -24,7 +29,7 @@ fn by(user: &str) -> Caller {
 }
 
 #[tokio::test]
-async fn the_base_url_may_have_a_path_and_end_with_a_slash() {
+async fn a_stack_answers_the_client_whose_base_url_may_end_with_a_slash() {
     let options = Options { base_path: Some("/hongbao".to_owned()), ..Options::ephemeral() };
     let local = Local::start(options).await.unwrap();
     for end in ["", "/"] {
@@ -32,124 +37,23 @@ async fn the_base_url_may_have_a_path_and_end_with_a_slash() {
         assert_eq!(operator.deposit("alice", "d", 1_000).await.unwrap().balance, 1_000);
         assert_eq!(operator.by(by("alice")).wallet().await.unwrap().balance, 1_000);
     }
-}
-
-#[tokio::test]
-async fn every_operation_is_called_and_its_answer_reads() {
-    let local = Local::start(Options::ephemeral()).await.unwrap();
     let operator = client(&local.url(), Caller::Nobody);
-    let (alice, bob) = (operator.by(by("alice")), operator.by(by("bob")));
-    assert_eq!(operator.deposit("alice", "d", 1_000).await.unwrap().balance, 1_000);
-    assert_eq!(operator.withdraw("alice", "w", 100).await.unwrap().balance, 900);
-    let body = SendRequest {
-        greeting: Some("恭喜发财".to_owned()),
-        passphrase: Some("芝麻开门".to_owned()),
-        recipients: Some(vec!["bob".to_owned(), "a{b}".to_owned()]),
-        expires_in_s: Some(600),
-        cover: Some("spring".to_owned()),
-        reference: Some("order-17".to_owned()),
-        metadata: Some([("channel".to_owned(), "app".to_owned())].into()),
-        ..SendRequest::new(Split::Equal, 300, 3)
-    };
+    let (alice, for_bob) = (operator.by(by("alice")), operator.for_user("bob{x}"));
+    let body = SendRequest { passphrase: Some("芝麻开门".to_owned()), ..SendRequest::new(Split::Equal, 300, 3) };
     let sent = alice.send("k", &body).await.unwrap();
     let again = alice.send("k", &body).await.unwrap();
     assert_eq!((sent.replayed, again.replayed, &sent.packet), (false, true, &again.packet));
     let id = sent.packet.packet_id.as_str();
-    assert_eq!((&sent.packet.metadata, &sent.packet.now), (&body.metadata, &None));
-
-    let refused = bob.grab(id, Some("sesame")).await.unwrap_err();
+    let refused = for_bob.grab(id, Some("sesame")).await.unwrap_err();
     assert_eq!(refused.code(), Some(ProblemCode::WrongPassphrase));
-    for user in ["bob", "a{b}"] {
-        let grabbed = operator.by(by(user)).grab(id, Some("芝麻开门")).await.unwrap();
-        assert!(matches!(grabbed, GrabResult::Grabbed { amount: 100, replayed: false, .. }), "{grabbed:?}");
-    }
-    let seen = alice.packet(id).await.unwrap();
-    assert_eq!((seen.status, seen.claimed_count, seen.mine, seen.best), (Status::Open, 2, None, None));
-    assert_eq!((seen.split_version, seen.slip_cap), (1, 20_000));
-    assert_eq!(seen.recipients, Some(vec!["a{b}".to_owned(), "bob".to_owned()]));
-    assert_eq!((seen.cover.as_deref(), seen.has_passphrase, seen.now.is_some()), (Some("spring"), true, true));
-    let bobs = bob.packet(id).await.unwrap();
-    assert_eq!(bobs.mine.as_ref().map(|mine| (mine.amount, &*mine.currency)), Some((100, "CNY")));
-    assert_eq!((bobs.reference, bobs.recipients, bobs.metadata), (None, None, None));
-
-    let mut claims: Vec<PacketClaim> = Vec::new();
-    let mut cursor = None;
-    loop {
-        let page = alice.claims(id, Page { limit: Some(1), cursor: cursor.as_deref() }).await.unwrap();
-        claims.extend(page.claims);
-        cursor = page.next_cursor;
-        if cursor.is_none() {
-            break;
-        }
-    }
-    assert_eq!(claims.len(), 2);
-    assert_eq!(alice.my_packets(Page::default()).await.unwrap().packets[0].packet_id, id);
-    assert_eq!(bob.my_claims(Page::default()).await.unwrap().claims[0].packet_id, id);
-    assert_eq!((alice.wallet().await.unwrap().balance, operator.wallet_of("a{b}").await.unwrap().balance), (600, 100));
+    let grabbed = for_bob.grab(id, Some("芝麻开门")).await.unwrap();
+    assert!(matches!(grabbed, GrabResult::Grabbed { amount: 100, replayed: false, .. }), "{grabbed:?}");
     let newest = alice.newest_claims(id, None, Page::default()).await.unwrap();
-    let mut by_slip = newest.claims.clone();
-    by_slip.sort_by_key(|claim| claim.slip);
-    assert_eq!(by_slip, claims);
-    let later = alice.newest_claims(id, newest.newest_cursor.as_deref(), Page::default()).await.unwrap();
-    assert!(later.claims.iter().all(|claim| claims.contains(claim)));
-    let movements = operator.movements("alice", MovementFilter::default(), Page::default()).await.unwrap().movements;
-    assert_eq!(movements.iter().map(|movement| movement.amount).sum::<i64>(), 600);
-    assert!(movements.iter().any(|movement| movement.by.as_deref().is_some_and(|by| by.starts_with("arn:"))));
-
-    let own = alice.my_movements(MovementFilter::default(), Page::default()).await.unwrap().movements;
-    assert!(own.iter().all(|movement| movement.by.is_none()));
-    assert_eq!(
-        own.iter().map(|row| &row.id).collect::<Vec<_>>(),
-        movements.iter().map(|row| &row.id).collect::<Vec<_>>()
-    );
-    let sent =
-        MovementFilter { kind: Some("sent"), to: Some("2100-01-01T00:00:00+00:00"), ..MovementFilter::default() };
-    let sent = operator.for_user("alice").my_movements(sent, Page::default()).await.unwrap().movements;
-    assert_eq!(sent.iter().map(|movement| &*movement.id).collect::<Vec<_>>(), [id]);
-
-    // For a user, and for the operator.
-    let (for_alice, for_bob) = (operator.for_user("alice"), operator.for_user("a{b}"));
-    assert!(for_alice.send("k", &body).await.unwrap().replayed);
-    let again = for_bob.grab(id, None).await.unwrap();
-    assert!(matches!(again, GrabResult::Grabbed { amount: 100, replayed: true, .. }), "{again:?}");
-    assert_eq!(for_bob.packet(id).await.unwrap().mine.map(|mine| mine.amount), Some(100));
-    assert_eq!(for_bob.claims(id, Page::default()).await.unwrap().claims, claims);
-    let both = [for_alice.my_packets(Page::default()).await.unwrap(), alice.my_packets(Page::default()).await.unwrap()];
-    assert_eq!(both[0], both[1]);
-    assert_eq!(for_bob.my_claims(Page::default()).await.unwrap().claims[0].packet_id, id);
-    assert_eq!(for_bob.wallet().await.unwrap().balance, 100);
-    let any = operator.any_packet(id).await.unwrap();
-    assert_eq!((any.reference.as_deref(), &any.metadata, any.mine), (Some("order-17"), &body.metadata, None));
-    let page = Page { limit: Some(1), cursor: None };
-    let found = operator.find_packets("order-17", page).await.unwrap();
-    assert_eq!(found.packets.iter().map(|packet| &*packet.packet_id).collect::<Vec<_>>(), [id]);
-
-    intervenes(&operator, &alice, id).await;
-
+    assert_eq!(newest.claims, alice.claims(id, Page { limit: Some(1), cursor: None }).await.unwrap().claims);
     let bad = alice.send("k-2", &SendRequest::new(Split::Random, 0, 0)).await.unwrap_err();
     let Error::Problem(problem) = bad else { panic!("{bad:?}") };
-    assert_eq!((problem.status, problem.code), (400, ProblemCode::InvalidRequest));
     assert!(problem.errors.iter().any(|error| error.field == "count"), "{problem}");
     local.stop().await;
-}
-
-/// The operator suspends a user, and closes a packet that is for this user only.
-async fn intervenes(operator: &Client, alice: &Client, id: &str) {
-    let for_bob = operator.for_user("a{b}");
-    let suspended = operator.suspend_user("a{b}", "reported").await.unwrap();
-    assert_eq!((&*suspended.user_id, &*suspended.suspension.reason), ("a{b}", "reported"));
-    assert_eq!(operator.wallet_of("a{b}").await.unwrap().suspension, Some(suspended.suspension));
-    assert_eq!(for_bob.wallet().await.unwrap().balance, 100);
-    let one = SendRequest::new(Split::Equal, 1, 1);
-    assert_eq!(for_bob.send("k", &one).await.unwrap_err().code(), Some(ProblemCode::AccountSuspended));
-    operator.lift_suspension("a{b}").await.unwrap();
-    operator.lift_suspension("a{b}").await.unwrap();
-    assert!(!for_bob.send("k", &one).await.unwrap().replayed);
-    let closed = operator.close_packet(id, "reported").await.unwrap();
-    assert!(closed.closed_at.is_some() && [Status::Closed, Status::Settled].contains(&closed.status), "{closed:?}");
-    assert_eq!(operator.close_packet(id, "again").await.unwrap().closed_at, closed.closed_at);
-    let late = alice.grab(id, Some("芝麻开门")).await.unwrap_err();
-    assert_eq!(late.code(), Some(ProblemCode::NotARecipient));
 }
 
 #[test]
@@ -246,18 +150,6 @@ async fn useless_retries_are_not_made() {
     assert_eq!(served.await.unwrap().len(), 1);
 }
 
-#[tokio::test]
-async fn a_daily_limit_says_when_the_user_may_send_again() {
-    let forbidden = &SPEC.document["components"]["responses"]["SendForbidden"]["content"]["application/problem+json"];
-    let body = &forbidden["examples"]["daily_limit"]["value"];
-    let (url, served) = service(vec![answer("403 Forbidden", "", body)]).await;
-    let error = client(&url, by("alice")).send("k", &SendRequest::new(Split::Equal, 1, 1)).await.unwrap_err();
-    let Error::Problem(problem) = error else { panic!("{error:?}") };
-    assert_eq!(problem.code, ProblemCode::DailyLimitExceeded);
-    assert_eq!(problem.resets_at.as_deref(), body["resets_at"].as_str());
-    served.await.unwrap();
-}
-
 /// The answers of a later version have more fields and values.
 #[test]
 fn an_answer_of_a_later_version_reads() {
@@ -285,7 +177,16 @@ fn an_answer_of_a_later_version_reads() {
 }
 
 #[tokio::test]
-async fn a_problem_of_a_later_version_counts_as_its_status_says() {
+async fn a_problem_says_when_to_come_again_and_one_of_a_later_version_counts_as_its_status_says() {
+    let forbidden = &SPEC.document["components"]["responses"]["SendForbidden"]["content"]["application/problem+json"];
+    let limited = &forbidden["examples"]["daily_limit"]["value"];
+    let (url, _served) = service(vec![answer("403 Forbidden", "", limited)]).await;
+    let error = client(&url, by("alice")).send("k", &SendRequest::new(Split::Equal, 1, 1)).await.unwrap_err();
+    let Error::Problem(problem) = error else { panic!("{error:?}") };
+    assert_eq!(
+        (problem.code, problem.resets_at.as_deref()),
+        (ProblemCode::DailyLimitExceeded, limited["resets_at"].as_str())
+    );
     for (status, expected) in [
         ("403 Forbidden", ProblemCode::Forbidden),
         ("503 Service Unavailable", ProblemCode::Unavailable),
@@ -302,4 +203,174 @@ async fn a_problem_of_a_later_version_counts_as_its_status_says() {
         );
         served.await.unwrap();
     }
+}
+
+/// Records each request, and answers it with the first example of its operation.
+#[derive(Clone, Default)]
+struct Recorder(Arc<Mutex<Vec<String>>>);
+
+/// The method and the path of an operation, without the names of its parameters.
+fn shape(operation: &Operation<'_>) -> String {
+    let parts = operation.path.split('/').map(|part| if part.starts_with('{') { "*" } else { part });
+    format!("{} {}", operation.method, parts.collect::<Vec<_>>().join("/"))
+}
+
+impl Transport for Recorder {
+    async fn exchange(
+        &self,
+        request: Request<Bytes>,
+    ) -> Result<Response<Bytes>, Box<dyn std::error::Error + Send + Sync>> {
+        let parts: Vec<&str> = request.uri().path().split('/').collect();
+        // The ids of this test have one letter.
+        let path = parts.into_iter().map(|part| if part.len() == 1 { "*" } else { part }).collect::<Vec<_>>().join("/");
+        let sent = format!("{} {path}", request.method());
+        let operation = SPEC.operations().into_iter().find(|operation| shape(operation) == sent).expect("an operation");
+        self.0.lock().unwrap().push(sent);
+        let responses = operation.value["responses"].as_object().unwrap();
+        let (status, response) = responses.iter().find(|(status, _)| status.starts_with('2')).unwrap();
+        let examples = SPEC.resolve(response)["content"]["application/json"]["examples"].as_object();
+        let example = examples.and_then(|examples| examples.values().next());
+        let body = example.map(|example| SPEC.resolve(example)["value"].to_string()).unwrap_or_default();
+        Ok(Response::builder().status(&**status).body(body.into()).unwrap())
+    }
+}
+
+/// A new operation needs a method, and a row here.
+#[tokio::test]
+async fn each_operation_of_the_document_has_a_method_that_sends_its_request_and_reads_its_answer() {
+    let recorder = Recorder::default();
+    let operator = Client::new(recorder.clone(), "http://hongbao.test", Caller::Nobody);
+    let user = operator.for_user("u");
+    let (page, body) = (Page::default(), SendRequest::new(Split::Equal, 1, 1));
+    let mut called: Vec<(String, String)> = Vec::new();
+    macro_rules! call {
+        ($($operation:literal: $call:expr),* $(,)?) => {$(
+            $call.await.unwrap();
+            let sent = std::mem::take(&mut *recorder.0.lock().unwrap());
+            assert_eq!(sent.len(), 1, "{}: {sent:?}", $operation);
+            called.push(($operation.to_owned(), sent[0].clone()));
+        )*};
+    }
+    call! {
+        "sendPacket": operator.send("k", &body),
+        "getPacket": operator.packet("p"),
+        "grabPacket": operator.grab("p", None),
+        "listPacketClaims": operator.claims("p", page),
+        "getMyWallet": operator.wallet(),
+        "listMyPackets": operator.my_packets(page),
+        "listMyClaims": operator.my_claims(page),
+        "getWallet": operator.wallet_of("u"),
+        "deposit": operator.deposit("u", "d", 1),
+        "withdraw": operator.withdraw("u", "w", 1),
+        "listMyMovements": operator.my_movements(MovementFilter::default(), page),
+        "listMovements": operator.movements("u", MovementFilter::default(), page),
+        "listPacketsOfUser": user.my_packets(page),
+        "sendPacketForUser": user.send("k", &body),
+        "getPacketForUser": user.packet("p"),
+        "grabPacketForUser": user.grab("p", None),
+        "listPacketClaimsForUser": user.claims("p", page),
+        "listClaimsOfUser": user.my_claims(page),
+        "findPackets": operator.find_packets("r", page),
+        "getAnyPacket": operator.any_packet("p"),
+        "closePacket": operator.close_packet("p", "r"),
+        "suspendUser": operator.suspend_user("u", "r"),
+        "liftSuspension": operator.lift_suspension("u"),
+    }
+    let operations = SPEC.operations().into_iter();
+    let mut documented: Vec<_> = operations.map(|operation| (operation.id.to_owned(), shape(&operation))).collect();
+    called.sort();
+    documented.sort();
+    assert_eq!(called, documented);
+}
+
+/// The cases that the JavaScript client passes too.
+#[test]
+fn each_delivery_of_a_webhook_has_its_outcome() {
+    let cases = std::fs::read_to_string(repository("tests/clients/webhooks.json")).unwrap();
+    let cases: Vec<Value> = serde_json::from_str(&cases).unwrap();
+    assert!(cases.len() > 25);
+    for case in cases {
+        let (text, mut headers) = (|field: &str| case[field].as_str().unwrap(), HeaderMap::new());
+        for (name, value) in case["headers"].as_object().unwrap() {
+            headers.insert(name.parse::<HeaderName>().unwrap(), value.as_str().unwrap().parse().unwrap());
+        }
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(case["now"].as_u64().unwrap());
+        let outcome = match verify_at(text("secret"), &headers, text("body").as_bytes(), now) {
+            Ok(event) => {
+                let shown = json!({"id": event.id, "timestamp": event.timestamp});
+                let body: Value = serde_json::from_str(text("body")).unwrap();
+                assert_eq!(
+                    shown,
+                    json!({"id": headers["webhook-id"].to_str().unwrap(), "timestamp": body["timestamp"]})
+                );
+                match event.data {
+                    Data::SlipClaimed(claim) => {
+                        assert_eq!((claim.user_id.as_str(), claim.slip, claim.amount), ("bob", 7, 1_234));
+                        "SlipClaimed".to_owned()
+                    }
+                    Data::Other { kind, data } => {
+                        assert_eq!(data, body["data"]);
+                        kind
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            Err(WebhookError::Secret(_)) => "secret".to_owned(),
+            Err(WebhookError::Header(_)) => "header".to_owned(),
+            Err(WebhookError::Timestamp) => "timestamp".to_owned(),
+            Err(WebhookError::Signature) => "signature".to_owned(),
+            Err(WebhookError::Body(_)) => "body".to_owned(),
+        };
+        assert_eq!(outcome, text("outcome"), "{}", text("name"));
+        // Without a time it reads the clock.
+        let late = verify(text("secret"), &headers, text("body").as_bytes());
+        assert!(matches!(late, Err(WebhookError::Timestamp | WebhookError::Header(_) | WebhookError::Secret(_))));
+    }
+}
+
+/// 15. The same texts as in the JavaScript client and in the function.
+#[test]
+fn a_secret_is_read_however_base64_is_spelt_or_refused_with_the_reason_and_not_shown() {
+    let cases = std::fs::read_to_string(repository("tests/clients/secrets.json")).unwrap();
+    let cases: Vec<Value> = serde_json::from_str(&cases).unwrap();
+    let body = r#"{"type":"PacketThawed","timestamp":"2021-02-25T15:02:10.000Z","data":{}}"#;
+    for case in &cases {
+        let (name, secret) = (case["name"].as_str().unwrap(), case["secret"].as_str().unwrap());
+        let known = case["base64"].as_str().unwrap_or("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
+        let signature = standardwebhooks::Webhook::new(known).unwrap().sign("evt_1", 1_614_265_330, body.as_bytes());
+        let mut headers = HeaderMap::new();
+        headers.insert("webhook-id", "evt_1".parse().unwrap());
+        headers.insert("webhook-timestamp", "1614265330".parse().unwrap());
+        headers.insert("webhook-signature", signature.unwrap().parse().unwrap());
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_614_265_330);
+        match verify_at(secret, &headers, body.as_bytes(), now) {
+            Ok(event) => assert!(event.id == "evt_1" && case.get("refused").is_none(), "{name}"),
+            Err(error @ WebhookError::Secret(_)) => {
+                assert!(case["refused"].is_string(), "{name}: {error}");
+                assert!(secret.len() < 12 || !error.to_string().contains(&secret[6..12]), "{name}");
+            }
+            Err(error) => panic!("{name}: {error}"),
+        }
+    }
+}
+
+/// The crate has a type for each event of the page.
+#[test]
+fn each_event_of_the_page_reads() {
+    let page = std::fs::read_to_string(repository("docs/INTEGRATE.md")).unwrap();
+    let mut events = 0;
+    for block in page.split("```json\n").skip(1) {
+        let event: Value = serde_json::from_str(block.split("```").next().unwrap()).unwrap();
+        let (kind, detail) = (event["type"].as_str().unwrap(), event["data"].clone());
+        let read = match kind {
+            "PacketSent" => serde_json::from_value::<PacketSent>(detail).err(),
+            "SlipClaimed" => serde_json::from_value::<SlipClaimed>(detail).err(),
+            "PacketClosed" => serde_json::from_value::<PacketClosed>(detail).err(),
+            "PacketSettled" | "PacketRefunded" => serde_json::from_value::<PacketSettled>(detail).err(),
+            other => panic!("the crate has no type for {other}"),
+        };
+        assert!(read.is_none(), "{kind}: {read:?}");
+        events += 1;
+    }
+    assert!(events >= 3, "{events}");
 }

@@ -1,15 +1,10 @@
 //! The scripts on real servers. Each test body runs on one node and on a cluster of three.
 
-mod close;
 mod grab;
-mod keys;
 mod load;
-mod memory;
-mod outbox;
 mod reconcile;
 mod redis_model;
 mod sequences;
-mod start;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};

@@ -4,12 +4,10 @@ use std::fmt::Debug;
 use std::str::FromStr;
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::AttributeValue;
 use futures::future::join_all;
-use shared::domain::{Amount, Labels, Passphrase};
-use shared::ledger::MovementOutcome;
-use shared::service::{NewPacket, SendOutcome};
-use tests::{Process, Setup, World, audit, packet, user};
+use shared::domain::Amount;
+use shared::service::SendOutcome;
+use tests::{Setup, World, audit, packet, user};
 
 fn key<K: FromStr<Err: Debug>>(name: &str) -> K {
     name.parse().unwrap()
@@ -43,70 +41,6 @@ async fn fifty_sends_of_one_key_pay_once() {
     let books = audit(&world).await;
     assert_eq!(books.packets.len(), 1);
     assert_eq!(books.balance("sender"), 49_000);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_stands_for_one_request() {
-    let world = World::single().await;
-    let process = world.process();
-    let sender = user("sender");
-    process.fund(&sender, 10_000).await;
-    let wanted = || NewPacket {
-        passphrase: Some(Passphrase::new("芝麻")),
-        recipients: Some([user("ann"), user("bob")].into()),
-        ..packet(&sender, 1_000, 10)
-    };
-    let first = process.send.send(wanted(), &key("k")).await.unwrap();
-    let SendOutcome::Sent(first) = first else { panic!("{first:?}") };
-    let again = process.send.send(wanted(), &key("k")).await.unwrap();
-    assert!(matches!(&again, SendOutcome::Replayed(terms) if **terms == *first), "{again:?}");
-
-    let others = [
-        NewPacket { total: Amount::new(1_001), ..wanted() },
-        NewPacket { count: 11, ..wanted() },
-        NewPacket { split: shared::domain::Split::Equal, ..wanted() },
-        NewPacket { greeting: String::new(), ..wanted() },
-        NewPacket { expires_in: Duration::from_secs(7), ..wanted() },
-        NewPacket { passphrase: None, ..wanted() },
-        NewPacket { passphrase: Some(Passphrase::new("other")), ..wanted() },
-        NewPacket { recipients: None, ..wanted() },
-        NewPacket { recipients: Some([user("ann")].into()), ..wanted() },
-        NewPacket { labels: Labels { cover: Some("a".parse().unwrap()), ..Labels::default() }, ..wanted() },
-        NewPacket { labels: Labels { reference: Some("a".parse().unwrap()), ..Labels::default() }, ..wanted() },
-        NewPacket { labels: Labels { metadata: Some([].into()), ..Labels::default() }, ..wanted() },
-    ];
-    for other in others {
-        let shown = format!("{other:?}");
-        let outcome = process.send.send(other, &key("k")).await.unwrap();
-        assert!(matches!(outcome, SendOutcome::KeyReused), "{shown}: {outcome:?}");
-    }
-    // Another sender's key of the same name is another key.
-    let other = user("other");
-    process.fund(&other, 1_000).await;
-    let outcome = process.send.send(packet(&other, 1_000, 10), &key("k")).await.unwrap();
-    assert!(matches!(outcome, SendOutcome::Sent(_)), "{outcome:?}");
-    let books = audit(&world).await;
-    assert_eq!((books.packets.len(), books.balance("sender"), books.balance("other")), (2, 9_000, 0));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refused_send_leaves_its_key_free() {
-    let world = World::single().await;
-    let process = world.process();
-    let sender = user("sender");
-    let wanted = || packet(&sender, 1_000, 10);
-    for funds in [0, 999] {
-        if funds > 0 {
-            process.fund(&sender, funds).await;
-        }
-        let outcome = process.send.send(wanted(), &key("k")).await.unwrap();
-        assert!(matches!(outcome, SendOutcome::InsufficientBalance), "{outcome:?}");
-        assert!(audit(&world).await.packets.is_empty());
-    }
-    process.fund(&sender, 1).await;
-    let outcome = process.send.send(wanted(), &key("k")).await.unwrap();
-    assert!(matches!(outcome, SendOutcome::Sent(_)), "{outcome:?}");
-    assert_eq!(audit(&world).await.balance("sender"), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -166,105 +100,6 @@ async fn concurrent_sends_never_overdraw_a_wallet() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fifty_deposits_of_one_id_move_money_once() {
-    let world = World::single().await;
-    let process = world.process();
-    let ann = user("ann");
-    let fifty = |outgoing: bool, amount: u64| {
-        let calls = (0..50).map(|_| {
-            let (process, ann) = (process.clone(), ann.clone());
-            tokio::spawn(async move {
-                let amount = Amount::new(amount);
-                let (id, wallets) = (key("m"), &process.wallets);
-                if outgoing {
-                    wallets.withdraw(&ann, &id, amount, None).await
-                } else {
-                    wallets.deposit(&ann, &id, amount, None).await
-                }
-            })
-        });
-        join_all(calls)
-    };
-    for (outgoing, amount, left) in [(false, 700, 700), (true, 300, 400)] {
-        let outcomes: Vec<_> =
-            fifty(outgoing, amount).await.into_iter().map(|joined| joined.unwrap().unwrap()).collect();
-        let moved = outcomes.iter().filter(|outcome| **outcome == MovementOutcome::Moved).count();
-        let replayed = outcomes.iter().filter(|outcome| **outcome == MovementOutcome::Replayed).count();
-        assert_eq!((moved, replayed), (1, 49));
-        assert_eq!(audit(&world).await.balance("ann"), left);
-    }
-    let outcome = process.wallets.deposit(&ann, &key("m"), Amount::new(701), None).await.unwrap();
-    assert_eq!(outcome, MovementOutcome::IdReused);
-    let outcome = process.wallets.withdraw(&ann, &key("m"), Amount::new(301), None).await.unwrap();
-    assert_eq!(outcome, MovementOutcome::IdReused);
-    assert_eq!(audit(&world).await.balance("ann"), 400);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_withdrawal_never_overdraws_a_wallet() {
-    let world = World::single().await;
-    let process = world.process();
-    let ann = user("ann");
-    let withdraw =
-        async |id: &str, amount| process.wallets.withdraw(&ann, &key(id), Amount::new(amount), None).await.unwrap();
-    assert_eq!(withdraw("w", 1).await, MovementOutcome::InsufficientBalance);
-    process.fund(&ann, 100).await;
-    assert_eq!(withdraw("w", 101).await, MovementOutcome::InsufficientBalance);
-    // Its id stayed free. Its answer may be lost.
-    world.rig.lose_answers(1);
-    let outcome = withdraw("w", 100).await;
-    assert!(matches!(outcome, MovementOutcome::Moved | MovementOutcome::Replayed), "{outcome:?}");
-    assert_eq!(withdraw("w", 100).await, MovementOutcome::Replayed, "although nothing is left");
-    assert_eq!(withdraw("v", 1).await, MovementOutcome::InsufficientBalance);
-    assert_eq!(audit(&world).await.balance("ann"), 0);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_suspended_user_neither_sends_nor_withdraws() {
-    let world = World::single().await;
-    let process = world.process();
-    let (sender, reason) = (user("sender"), || "reported".parse().unwrap());
-    let wanted = || packet(&sender, 1_000, 10);
-    let withdraw = async |id: &str| process.wallets.withdraw(&sender, &key(id), Amount::new(10), None).await.unwrap();
-    process.wallets.suspend(&sender, reason(), None).await.unwrap();
-    assert!(
-        matches!(process.send.send(wanted(), &key("k")).await.unwrap(), SendOutcome::Suspended),
-        "without a wallet"
-    );
-    process.wallets.lift_suspension(&sender).await.unwrap();
-    process.fund(&sender, 5_000).await;
-    let SendOutcome::Sent(terms) = process.send.send(wanted(), &key("k")).await.unwrap() else { panic!("not sent") };
-    assert_eq!(withdraw("w").await, MovementOutcome::Moved);
-
-    let first = process.wallets.suspend(&sender, reason(), None).await.unwrap();
-    assert_eq!(process.wallets.suspend(&sender, reason(), None).await.unwrap(), first, "again and again the same");
-    for _ in 0..2 {
-        // A wallet that could not pay either is suspended all the same.
-        for (id, total) in [("k2", 1_000), ("k3", 100_000)] {
-            let outcome = process.send.send(packet(&sender, total, 10), &key(id)).await.unwrap();
-            assert!(matches!(outcome, SendOutcome::Suspended), "{outcome:?}");
-        }
-        assert_eq!(withdraw("w2").await, MovementOutcome::Suspended);
-        let outcome = process.send.send(wanted(), &key("k")).await.unwrap();
-        assert!(matches!(&outcome, SendOutcome::Replayed(sent) if sent.id == terms.id), "{outcome:?}");
-        assert_eq!(withdraw("w").await, MovementOutcome::Replayed);
-    }
-    // Money still comes in, and the user may grab.
-    process.fund(&sender, 1).await;
-    process.grab(terms.id, &sender).await.unwrap();
-    let other = process.wallets.suspend(&sender, "another".parse().unwrap(), None).await.unwrap();
-    assert_eq!(process.wallets.account(&sender).await.unwrap().1, Some(other));
-    for _ in 0..2 {
-        process.wallets.lift_suspension(&sender).await.unwrap();
-    }
-    assert_eq!(withdraw("w2").await, MovementOutcome::Moved);
-    let outcome = process.send.send(wanted(), &key("k2")).await.unwrap();
-    assert!(matches!(outcome, SendOutcome::Sent(_)), "{outcome:?}");
-    process.wallets.lift_suspension(&user("nobody")).await.unwrap();
-    audit(&world).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_sends_never_exceed_the_limit_of_a_day() {
     let world = World::single().await;
     let process = world.process_with(Setup { daily_max: Some(Amount::new(1_050)), ..Setup::default() });
@@ -296,51 +131,4 @@ async fn concurrent_sends_never_exceed_the_limit_of_a_day() {
     process.clock.set_ahead(Duration::ZERO);
     let books = audit(&world).await;
     assert_eq!((books.packets.len(), books.balance("sender")), (12, 10_000 - 2_100));
-}
-
-/// 9. A change of the zone counts nothing twice: each send counts towards one date, and each date has one limit. The audit agrees.
-#[tokio::test]
-async fn a_change_of_the_zone_counts_each_send_once() {
-    let world = World::single().await;
-    // The date in these is never the same.
-    let [east, west] = ["Pacific/Kiritimati", "Pacific/Pago_Pago"].map(|zone| {
-        world.process_with(Setup { daily_max: Some(Amount::new(1_000)), day_zone: Some(zone), ..Setup::default() })
-    });
-    let sender = user("sender");
-    east.fund(&sender, 10_000).await;
-    let resets = async |process: &Process, total, name: &str| match process
-        .send
-        .send(packet(&sender, total, 5), &key(name))
-        .await
-        .unwrap()
-    {
-        SendOutcome::Sent(_) => None,
-        SendOutcome::DailyLimitExceeded { resets_at } => Some(resets_at),
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(resets(&east, 600, "k1").await, None);
-    assert_eq!(resets(&west, 700, "k2").await, None, "another date");
-    for (process, left, hours) in [(&east, 400, 14), (&west, 300, -11)] {
-        let resets_at = resets(process, left + 1, "k3").await.expect("a limit");
-        let there = i64::try_from(resets_at.ms()).unwrap() + hours * 3_600_000;
-        assert!(there % 86_400_000 == 0 && resets_at.ms() > world.now_ms(), "{resets_at}");
-        let again = process.send.send(packet(&sender, 600, 5), &key("k1")).await.unwrap();
-        assert!(matches!(again, SendOutcome::Replayed(_)), "{again:?}");
-        assert_eq!(resets(process, left, &format!("rest-{left}")).await, None);
-    }
-    audit(&world).await;
-    let mut days = Vec::new();
-    for item in full_scan(&world).await {
-        let text = |name: &str| item[name].as_s().unwrap().clone();
-        if text("SK").starts_with("DAY#") {
-            days.push((item["sent_count"].as_n().unwrap().clone(), item["sent_amount"].as_n().unwrap().clone()));
-        }
-    }
-    assert_eq!(days, [("2".to_owned(), "1000".to_owned()), ("2".to_owned(), "1000".to_owned())]);
-}
-
-/// All items of the table.
-async fn full_scan(world: &World) -> Vec<std::collections::HashMap<String, AttributeValue>> {
-    let scan = world.dynamodb.scan().table_name(world.table()).into_paginator().items().send();
-    scan.collect::<Result<_, _>>().await.unwrap()
 }

@@ -1,7 +1,6 @@
 //! Webhooks of the whole local stack: each commit becomes its events, whatever the receiver does and whenever the stack ends.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::convert::Infallible;
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
@@ -9,24 +8,23 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{StreamSpecification, StreamViewType};
-use http::{HeaderMap, Request, Response};
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Bytes, Incoming};
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use futures::StreamExt;
+use http::{HeaderMap, Response};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use local::Options;
 use local::dynamodb::DynamoDb;
-use local::{Local, Options};
 use serde_json::{Value, json};
-use shared::domain::Timestamp;
 use shared::dynamodb::create_table;
 use shared::events::{self, Event};
 use shared::ports::{Clock, System};
 use shared::redis::test_server::poll;
 use shared::wiring::dynamodb_at;
 use standardwebhooks::Webhook;
-use tokio::net::TcpListener;
+use tests::relay::stand_in;
 use tokio::process::Command;
 
+use crate::contract::api::{Api, with};
 use crate::programs::built;
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -76,28 +74,14 @@ impl Deref for Receiver {
 
 impl Receiver {
     async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/webhooks", listener.local_addr().unwrap());
         let seen = Arc::new(Seen { status: AtomicU16::new(204), ..Seen::default() });
-        let receiver = Self { url, seen: Arc::clone(&seen) };
-        tokio::spawn(async move {
-            loop {
-                let (socket, _) = listener.accept().await.unwrap();
-                let seen = Arc::clone(&seen);
-                let service = service_fn(move |request: Request<Incoming>| {
-                    let seen = Arc::clone(&seen);
-                    async move {
-                        let (head, body) = request.into_parts();
-                        let body = body.collect().await.unwrap().to_bytes();
-                        Ok::<_, Infallible>(seen.answer(&head.headers, body))
-                    }
-                });
-                tokio::spawn(
-                    hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(socket), service),
-                );
-            }
+        let answering = Arc::clone(&seen);
+        let address = stand_in(move |request| {
+            let answer = answering.answer(request.headers(), request.body().clone());
+            async move { answer }
         });
-        receiver
+        let url = format!("http://{}/webhooks", address.await);
+        Self { url, seen }
     }
 
     fn options(&self, folder: Option<&Path>) -> Options {
@@ -137,120 +121,17 @@ fn checked(headers: &HeaderMap, body: &[u8]) -> (String, Value) {
     (event.id(), body["data"].clone())
 }
 
-/// A key that no other request has.
-fn unique() -> String {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    COUNT.fetch_add(1, Ordering::Relaxed).to_string()
-}
-
-/// A stack and its callers.
-struct Caller {
-    http: reqwest::Client,
-    url: String,
-}
-
-impl Caller {
-    fn of(local: &Local) -> Self {
-        Self { http: reqwest::Client::new(), url: local.url() }
-    }
-
-    async fn post(&self, path: &str, user: &str, body: Value) -> Value {
-        let request = self.http.post(format!("{}{path}", self.url)).header("X-User-Id", user);
-        let request = request.header("Idempotency-Key", unique()).body(body.to_string());
-        let answer = request.send().await.unwrap();
-        let status = answer.status();
-        let answer = answer.text().await.unwrap();
-        assert!(status.is_success(), "{path}: {status} {answer}");
-        serde_json::from_str(&answer).unwrap()
-    }
-
-    /// Alice sends a packet, and these users grab it.
-    async fn packet(&self, mut body: Value, users: impl IntoIterator<Item = String>) -> String {
-        let deposit = self.http.put(format!("{}/wallets/alice/deposits/d1", self.url)).body(r#"{"amount":1000000}"#);
-        assert!(deposit.send().await.unwrap().status().is_success());
-        body["split"] = json!("equal");
-        let id = self.post("/packets", "alice", body).await["packet_id"].as_str().unwrap().to_owned();
-        let users: Vec<String> = users.into_iter().collect();
-        for users in users.chunks(32) {
-            let each = users.iter().map(|user| {
-                let path = format!("/packets/{id}/grab");
-                async move {
-                    let answer = self.post(&path, user, json!({})).await;
-                    assert_eq!(answer["outcome"], "grabbed", "{answer}");
-                }
-            });
-            futures::future::join_all(each).await;
-        }
-        id
-    }
-
-    async fn settle(&self) {
-        self.http.post(format!("{}/_local/settle", self.url)).send().await.unwrap();
-    }
-
-    async fn settle_until(&self, id: &str) {
-        poll("settled", async || {
-            self.settle().await;
-            let seen = self.http.get(format!("{}/packets/{id}", self.url)).header("X-User-Id", "alice").send().await;
-            (seen.unwrap().json::<Value>().await.unwrap()["status"] == "settled").then_some(())
-        })
-        .await;
-    }
-}
-
-#[tokio::test]
-async fn each_commit_is_an_event_with_the_packets_reference() {
-    let receiver = Receiver::start().await;
-    let local = Local::start(receiver.options(None)).await.unwrap();
-    let caller = Caller::of(&local);
-    let body = json!({"total_amount": 900, "count": 3, "greeting": "恭喜", "expires_in_s": 2, "reference": "order-17"});
-    let id = caller.packet(body, ["bob".to_owned(), "carol".to_owned()]).await;
-    caller.settle_until(&id).await;
-    let events = receiver.wait(5).await;
-    let [sent, claimed, settled, refunded] =
-        ["PacketSent", "SlipClaimed", "PacketSettled", "PacketRefunded"].map(|kind| &events[kind]);
-    assert_eq!((sent.len(), claimed.len(), settled.len(), refunded.len()), (1, 2, 1, 1));
-    for event in events.values().flatten() {
-        assert_eq!(
-            (&event["packet_id"], &event["sender_id"], &event["reference"]),
-            (&json!(id), &json!("alice"), &json!("order-17"))
-        );
-    }
-    assert_eq!(
-        (&sent[0]["greeting"], &sent[0]["total_amount"], &sent[0]["count"]),
-        (&json!("恭喜"), &json!(900), &json!(3))
-    );
-    let mut winners: Vec<&str> = claimed.iter().map(|event| event["user_id"].as_str().unwrap()).collect();
-    winners.sort_unstable();
-    assert_eq!(winners, ["bob", "carol"]);
-    assert!(claimed.iter().all(|event| event["amount"] == 300 && event["currency"] == "CNY"));
-    for event in [&settled[0], &refunded[0]] {
-        assert_eq!((&event["claimed_amount"], &event["refunded_amount"]), (&json!(600), &json!(300)));
-    }
-    local.stop().await;
-}
-
-/// 14. Two runs of settle at once tell of the same settlement twice, and so may any repeated delivery.
-#[tokio::test]
-async fn an_event_that_comes_twice_has_the_same_bytes() {
-    let receiver = Receiver::start().await;
-    let local = Local::start(receiver.options(None)).await.unwrap();
-    let caller = Caller::of(&local);
-    let body = json!({"total_amount": 900, "count": 3, "expires_in_s": 1});
-    for _ in 0..12 {
-        caller.packet(body.clone(), []).await;
-    }
-    poll("settled", async || {
-        futures::join!(caller.settle(), caller.settle(), caller.settle());
-        let is_settled = |id: &&String| id.ends_with("_refunded");
-        (receiver.taken.lock().unwrap().keys().filter(is_settled).count() == 12).then_some(())
-    })
-    .await;
-    receiver.wait(36).await;
-    for (id, bodies) in &*receiver.bodies.lock().unwrap() {
-        assert_eq!(bodies.len(), 1, "{id}: {bodies:?}");
-    }
-    local.stop().await;
+/// Alice sends a packet, and these users grab it.
+async fn packet(api: &Api, body: &Value, users: impl IntoIterator<Item = String>) -> String {
+    static KEYS: AtomicU64 = AtomicU64::new(0);
+    let key = KEYS.fetch_add(1, Ordering::Relaxed).to_string();
+    let id = api.packet("alice", &key, &with(body.clone(), &json!({"split": "equal"}))).await;
+    let grabs = users.into_iter().map(|user| {
+        let id = &id;
+        async move { assert_eq!(api.grab(&user, id).await.expect(200)["outcome"], "grabbed") }
+    });
+    futures::stream::iter(grabs).buffer_unordered(32).collect::<()>().await;
+    id
 }
 
 /// A request of the table's stream. The SDK for streams would be one more crate, for this test only.
@@ -313,12 +194,17 @@ async fn the_stream_of_the_table_has_the_events_that_webhooks_deliver() {
     let table = client.update_table().table_name("hongbao").stream_specification(stream.unwrap()).send().await.unwrap();
     let stream = table.table_description.unwrap().latest_stream_arn.unwrap();
     let options = Options { dynamodb_url: Some(ledger.url()), ..receiver.options(None) };
-    let local = Local::start(options).await.unwrap();
-    let caller = Caller::of(&local);
+    let api = Api::start_with(options).await;
     let body = json!({"total_amount": 900, "count": 3, "greeting": "恭喜", "expires_in_s": 2, "reference": "order-17"});
-    let id = caller.packet(body, ["bob".to_owned(), "carol".to_owned()]).await;
-    caller.settle_until(&id).await;
-    receiver.wait(5).await;
+    let id = packet(&api, &body, ["bob".to_owned(), "carol".to_owned()]).await;
+    api.until("alice", &id, "settled").await;
+    let events = receiver.wait(5).await;
+    let counts = ["PacketSent", "SlipClaimed", "PacketSettled", "PacketRefunded"].map(|kind| events[kind].len());
+    assert_eq!(counts, [1, 2, 1, 1]);
+    for event in events.values().flatten() {
+        assert_eq!((&event["packet_id"], &event["reference"]), (&json!(id), &json!("order-17")));
+    }
+    assert_eq!(events["PacketSettled"][0]["refunded_amount"], 300);
     let delivered: BTreeMap<String, Value> =
         receiver.taken.lock().unwrap().iter().map(|(id, events)| (id.clone(), events[0].clone())).collect();
 
@@ -333,19 +219,8 @@ async fn the_stream_of_the_table_has_the_events_that_webhooks_deliver() {
     for record in records.iter().filter(|record| !event_of(record).is_empty()) {
         assert!(known.iter().any(|case| is_like(record, &case["record"])), "{record}");
     }
-    local.stop().await;
+    api.local.stop().await;
     ledger.stop().await;
-}
-
-#[tokio::test]
-async fn a_rush_is_delivered_whole() {
-    let receiver = Receiver::start().await;
-    let local = Local::start(receiver.options(None)).await.unwrap();
-    Caller::of(&local).packet(json!({"total_amount": 400, "count": 200}), (0..200).map(|n| format!("u{n}"))).await;
-    let events = receiver.wait(201).await;
-    assert_eq!(events["SlipClaimed"].len(), 200);
-    assert!(events["SlipClaimed"].iter().all(|event| event.get("reference").is_none()), "it has none");
-    local.stop().await;
 }
 
 #[tokio::test]
@@ -353,45 +228,19 @@ async fn events_survive_the_end_of_the_stack_and_of_the_receiver() {
     let folder = tempfile::tempdir().unwrap();
     let receiver = Receiver::start().await;
     receiver.status.store(500, Ordering::SeqCst);
-    let local = Local::start(receiver.options(Some(folder.path()))).await.unwrap();
-    Caller::of(&local).packet(json!({"total_amount": 60, "count": 30}), (0..30).map(|n| format!("u{n}"))).await;
+    let api = Api::start_with(receiver.options(Some(folder.path()))).await;
+    packet(&api, &json!({"total_amount": 60, "count": 30}), (0..30).map(|n| format!("u{n}"))).await;
     poll("a try", async || (!receiver.tried.lock().unwrap().is_empty()).then_some(())).await;
-    local.stop().await;
+    api.local.stop().await;
     assert!(receiver.taken.lock().unwrap().is_empty());
     receiver.status.store(200, Ordering::SeqCst);
-    let local = tokio::time::timeout(Duration::from_mins(1), Local::start(receiver.options(Some(folder.path()))));
-    let local = local.await.unwrap().unwrap();
+    let started = Api::start_with(receiver.options(Some(folder.path())));
+    let api = tokio::time::timeout(Duration::from_mins(1), started).await.unwrap();
     let events = receiver.wait(31).await;
     assert_eq!((events["PacketSent"].len(), events["SlipClaimed"].len()), (1, 30));
     let taken = receiver.taken.lock().unwrap().clone();
     assert!(receiver.tried.lock().unwrap().iter().all(|id| taken.contains_key(id)), "the ids stay the same");
-    local.stop().await;
-}
-
-#[tokio::test]
-async fn a_stack_refuses_a_url_or_a_secret_that_it_can_not_use() {
-    let receiver = Receiver::start().await;
-    for (url, secret, message) in [
-        (
-            "ftp://app.example",
-            SECRET,
-            "--webhook-url: the URL of webhooks must be http:// or https:// with a host, and without a user",
-        ),
-        (&*receiver.url, "secret", "--webhook-secret: each secret must begin with whsec_"),
-        (&*receiver.url, "whsec_MTIzNDU=", "--webhook-secret: each secret must have at least 24 bytes"),
-        (
-            &*receiver.url,
-            "whsec_-/AA",
-            "--webhook-secret: a secret must not mix the two alphabets of base64: + and / with - and _",
-        ),
-    ] {
-        let options = Options {
-            webhook_url: Some(url.to_owned()),
-            webhook_secret: Some(secret.to_owned()),
-            ..Options::ephemeral()
-        };
-        assert_eq!(shared::error_chain(&Local::start(options).await.unwrap_err()), message);
-    }
+    api.local.stop().await;
 }
 
 /// `hongbao-admin webhooks` with the stack's own file of stores. Returns its exit code and what it prints.
@@ -423,25 +272,24 @@ async fn a_receiver_that_is_gone_gets_nothing_until_an_operator_enables_it() {
     let begun = System.now();
     // The queues that the commands use are below the base path too.
     let options = || Options { base_path: Some("/hongbao".to_owned()), ..receiver.options(Some(folder.path())) };
-    let local = Local::start(options()).await.unwrap();
-    let caller = Caller::of(&local);
+    let api = Api::start_with(options()).await;
     let (code, shown) = operate(folder.path(), &[]).await;
     assert_eq!((code, &shown["state"], &shown["waiting"]), (0, &json!("well"), &json!(0)), "{shown}");
 
     receiver.status.store(410, Ordering::SeqCst);
     let body = json!({"total_amount": 20, "count": 2});
-    caller.packet(body.clone(), []).await;
+    packet(&api, &body, []).await;
     let (code, shown) = state_of(folder.path(), "disabled", |shown| shown["state"] == "disabled").await;
     assert_eq!((code, &shown["last_answer"]), (1, &json!("the receiver answered 410 Gone")), "{shown}");
     assert!(shown["since"].is_string() && shown["oldest_waiting_at"].is_string(), "{shown}");
     receiver.status.store(204, Ordering::SeqCst);
-    caller.packet(body, ["bob".to_owned()]).await;
+    packet(&api, &body, ["bob".to_owned()]).await;
     state_of(folder.path(), "hidden events", |shown| shown["hidden"] == 3).await;
     assert_eq!(receiver.tried.lock().unwrap().len(), 1, "it is not called any more");
 
     // The state is the table's, not the process'.
-    local.stop().await;
-    let local = Local::start(options()).await.unwrap();
+    api.local.stop().await;
+    let api = Api::start_with(options()).await;
     let (code, shown) = operate(folder.path(), &[]).await;
     assert_eq!((code, &shown["state"]), (1, &json!("disabled")), "{shown}");
     let (code, shown) = operate(folder.path(), &["enable"]).await;
@@ -454,18 +302,17 @@ async fn a_receiver_that_is_gone_gets_nothing_until_an_operator_enables_it() {
     let (code, shown) =
         state_of(folder.path(), "well", |shown| shown["state"] == "well" && shown["waiting"] == 0).await;
     assert_eq!((code, &shown["since"]), (0, &Value::Null), "{shown}");
-    local.stop().await;
+    api.local.stop().await;
 }
 
 /// 13. Delivered again, an event of long ago has the id and the body of the first time.
 #[tokio::test]
 async fn any_event_is_delivered_again_by_its_id_or_its_time() {
     let (folder, receiver) = (tempfile::tempdir().unwrap(), Receiver::start().await);
-    let local = Local::start(receiver.options(Some(folder.path()))).await.unwrap();
-    let caller = Caller::of(&local);
+    let api = Api::start_with(receiver.options(Some(folder.path()))).await;
     let body = json!({"total_amount": 900, "count": 3, "greeting": "恭喜", "expires_in_s": 2, "reference": "order-17"});
-    let id = caller.packet(body, ["bob".to_owned()]).await;
-    caller.settle_until(&id).await;
+    let id = packet(&api, &body, ["bob".to_owned()]).await;
+    api.until("alice", &id, "settled").await;
     let events = receiver.wait(4).await;
     let deliveries = |id: &str| receiver.taken.lock().unwrap().get(id).map_or(0, Vec::len);
     let all: Vec<String> = receiver.taken.lock().unwrap().keys().cloned().collect();
@@ -489,27 +336,5 @@ async fn any_event_is_delivered_again_by_its_id_or_its_time() {
         let (code, shown) = operate(folder.path(), &["deliver", unknown]).await;
         assert_eq!((code, shown), (2, json!({"errors": format!("error: there is no event {unknown}\n")})));
     }
-    local.stop().await;
-}
-
-/// 13.
-#[tokio::test]
-async fn retry_after_puts_off_all_events_of_the_stack() {
-    let (folder, receiver) = (tempfile::tempdir().unwrap(), Receiver::start().await);
-    let local = Local::start(receiver.options(Some(folder.path()))).await.unwrap();
-    let caller = Caller::of(&local);
-    receiver.status.store(429, Ordering::SeqCst);
-    *receiver.retry_after.lock().unwrap() = Some("7200".to_owned());
-    let body = json!({"total_amount": 20, "count": 2});
-    caller.packet(body.clone(), []).await;
-    let (code, shown) = state_of(folder.path(), "put off", |shown| shown["state"] == "put_off").await;
-    let until: Timestamp = shown["put_off_until"].as_str().unwrap().parse().unwrap();
-    let left = until.since(System.now());
-    assert!(code == 0 && left <= Duration::from_hours(1) && left > Duration::from_mins(58), "an hour at most: {shown}");
-    receiver.status.store(204, Ordering::SeqCst);
-    caller.packet(body, ["bob".to_owned()]).await;
-    state_of(folder.path(), "hidden events", |shown| shown["hidden"] == 3).await;
-    assert_eq!(receiver.tried.lock().unwrap().len(), 1);
-    assert_eq!(operate(folder.path(), &["replay"]).await, (0, json!({"status": "COMPLETED", "count": 0})));
-    local.stop().await;
+    api.local.stop().await;
 }

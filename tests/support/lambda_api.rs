@@ -1,20 +1,17 @@
 //! A stand-in for Lambda's API and for STS, as far as `hongbao-admin` calls them. Functions run under their emulators.
 
-use std::convert::Infallible;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use http::header::AUTHORIZATION;
 use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Bytes, Incoming};
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use http_body_util::Full;
+use hyper::body::Bytes;
 use serde_json::json;
-use tokio::net::TcpListener;
 
 use crate::emulator::Function;
+use crate::relay::stand_in;
 
 /// The most bytes of a synchronous answer.
 const ANSWER_BYTES_MAX: usize = 6 * 1_024 * 1_024;
@@ -43,23 +40,14 @@ struct Shared {
 impl LambdaApi {
     /// Serves these functions, but not to these access keys.
     pub async fn start(deployments: Vec<Deployment>, denied: Vec<(&'static str, String)>) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let address = listener.local_addr().unwrap();
         let deployments = deployments.into_iter().map(|deployment| (deployment, AtomicUsize::new(0))).collect();
         let shared = Arc::new(Shared { deployments, denied, called: Mutex::default() });
         let served = Arc::clone(&shared);
-        tokio::spawn(async move {
-            while let Ok((socket, _)) = listener.accept().await {
-                let shared = Arc::clone(&served);
-                let service = service_fn(move |request| {
-                    let shared = Arc::clone(&shared);
-                    async move { Ok::<_, Infallible>(shared.answer(request).await) }
-                });
-                tokio::spawn(
-                    hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(socket), service),
-                );
-            }
+        let address = stand_in(move |request| {
+            let shared = Arc::clone(&served);
+            async move { shared.answer(request).await }
         });
+        let address = address.await;
         Self { address, shared }
     }
 
@@ -85,9 +73,8 @@ pub fn arn(key: &str) -> String {
 }
 
 impl Shared {
-    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn answer(&self, request: Request<Bytes>) -> Response<Full<Bytes>> {
         let (parts, body) = request.into_parts();
-        let body = body.collect().await.unwrap().to_bytes();
         // AWS4-HMAC-SHA256 Credential=<key>/<day>/<region>/<service>/aws4_request, …
         let signature = parts.headers[AUTHORIZATION].to_str().unwrap();
         let scope: Vec<&str> = signature.split_once('=').unwrap().1.split(',').next().unwrap().split('/').collect();

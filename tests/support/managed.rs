@@ -2,23 +2,20 @@
 //! emulator serves one event at a time, so this module serves the runtime API itself.
 
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::fs::File;
-use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Bytes, Incoming};
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use http_body_util::Full;
+use hyper::body::Bytes;
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio::net::TcpListener;
 use tokio::sync::{Mutex, mpsc, oneshot};
+
+use crate::relay::stand_in;
 
 /// Milliseconds since 1970, later than any test run: no request is past its deadline.
 const DEADLINE_MS: &str = "4102444800000";
@@ -42,24 +39,15 @@ struct RuntimeApi {
 impl ManagedFunction {
     /// Starts `program` with these variables only, with `concurrency` concurrent events.
     pub async fn start(program: &Path, concurrency: u32, variables: &[(&str, &str)]) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let address = listener.local_addr().unwrap();
         let (send, waiting) = mpsc::unbounded_channel();
         let (invocations, answers) = Default::default();
         let api = Arc::new(RuntimeApi { invocations, send, waiting: waiting.into(), answers });
         let served = Arc::clone(&api);
-        tokio::spawn(async move {
-            while let Ok((socket, _)) = listener.accept().await {
-                let api = Arc::clone(&served);
-                let service = service_fn(move |request| {
-                    let api = Arc::clone(&api);
-                    async move { Ok::<_, Infallible>(api.answer(request).await) }
-                });
-                tokio::spawn(
-                    hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(socket), service),
-                );
-            }
+        let address = stand_in(move |request| {
+            let api = Arc::clone(&served);
+            async move { api.answer(request).await }
         });
+        let address = address.await;
         let dir = TempDir::new().unwrap();
         let log = || File::options().append(true).create(true).open(dir.path().join("log")).unwrap();
         let process = Command::new(program)
@@ -105,7 +93,7 @@ impl Drop for ManagedFunction {
 impl RuntimeApi {
     /// `GET …/invocation/next` waits for an event; `POST …/invocation/<id>/response` and `…/error` answer it. An extension
     /// registers, and then waits for events that never come.
-    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn answer(&self, request: Request<Bytes>) -> Response<Full<Bytes>> {
         let (parts, body) = request.into_parts();
         match parts.uri.path() {
             "/2020-01-01/extension/register" => {
@@ -133,7 +121,6 @@ impl RuntimeApi {
             };
         }
         let invocation: u64 = parts.uri.path().rsplit('/').nth(1).unwrap().parse().unwrap();
-        let body = body.collect().await.unwrap().to_bytes();
         let answer = self.answers.lock().unwrap().remove(&invocation).expect("one answer for each event");
         let _ = answer.send(serde_json::from_slice(&body).unwrap());
         empty(StatusCode::ACCEPTED)

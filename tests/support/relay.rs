@@ -125,3 +125,28 @@ fn gone() -> Response<Full<Bytes>> {
     *response.status_mut() = StatusCode::BAD_GATEWAY;
     response
 }
+
+/// Serves HTTP on loopback: each request, with its whole body, gets `answer`'s answer. Returns the address.
+pub async fn stand_in<A>(answer: impl Fn(Request<Bytes>) -> A + Clone + Send + 'static) -> SocketAddr
+where
+    A: Future<Output = Response<Full<Bytes>>> + Send + 'static,
+{
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            let answer = answer.clone();
+            let service = service_fn(move |request: Request<Incoming>| {
+                let answer = answer.clone();
+                async move {
+                    let (head, body) = request.into_parts();
+                    let body = body.collect().await.unwrap().to_bytes();
+                    Ok::<_, Infallible>(answer(Request::from_parts(head, body)).await)
+                }
+            });
+            let connection = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(socket), service);
+            tokio::spawn(connection);
+        }
+    });
+    address
+}

@@ -130,8 +130,6 @@ pub struct Setup {
     pub runs_on: bool,
     /// The most that a user may send on a day.
     pub daily_max: Option<Amount>,
-    /// The zone of its days, if it is not the default.
-    pub day_zone: Option<&'static str>,
 }
 
 /// The data of a Redis server at one moment.
@@ -200,7 +198,7 @@ impl World {
         let now = || Arc::clone(&clock) as Arc<dyn Clock>;
         let stores = Stores::new(Arc::clone(&ledger), Arc::clone(&hot), now(), Arc::new(System));
         let (currency, limits) = (CURRENCY.to_owned(), Limits::default());
-        let zone = setup.day_zone.unwrap_or(DayZone::DEFAULT).parse().unwrap();
+        let zone = DayZone::DEFAULT.parse().unwrap();
         let daily_limit = setup.daily_max.map(|most| DailyLimit { most, zone });
         let policy = SendPolicy { currency, ack: setup.ack, limits, daily_limit };
         let send = SendPacket::new(stores.clone(), policy);

@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// `tests/it/rust_crate.rs` and `tests/clients/webhooks.test.mjs` give the same texts to the clients.
+    /// `tests/it/rust_client.rs` and `tests/clients/webhooks.test.mjs` give the same texts to the clients.
     #[test]
     fn a_secret_is_read_however_base64_is_spelt_or_refused_with_the_reason_and_not_shown() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/clients/secrets.json");

@@ -150,23 +150,30 @@ async fn deliver(webhook: &Webhook) -> Result<(), String> {
 
 #[tokio::test]
 async fn any_success_is_a_delivery_and_anything_else_is_none() {
+    let target = Stand::answering(200).await;
     for status in [200, 201, 202, 204, 299] {
         let stand = Stand::answering(status).await;
         deliver(&stand.webhook()).await.unwrap();
         assert_eq!(stand.requests().len(), 1);
     }
-    for status in [300, 304, 400, 401, 404, 409, 410, 429, 500, 502, 503] {
-        let stand = Stand::answering(status).await;
+    for status in [300, 301, 302, 303, 304, 307, 308, 400, 401, 404, 409, 410, 429, 500, 502, 503] {
+        let answer = format!("HTTP/1.1 {status} No\r\nlocation: {}\r\ncontent-length: 0\r\n\r\n", target.url);
+        let stand = Stand::start(Manner::Says(answer)).await;
         let error = deliver(&stand.webhook()).await.unwrap_err();
         assert!(error.starts_with(&format!("the receiver answered {status}")), "{error}");
         assert_eq!(stand.requests().len(), 1, "one request a try");
     }
+    assert_eq!(target.connections.load(Ordering::SeqCst), 0, "no redirect is followed");
 }
 
 #[tokio::test]
-async fn a_request_is_a_post_of_json_to_the_whole_url() {
+async fn a_request_is_a_post_of_json_to_the_whole_url_over_a_connection_that_is_used_again() {
     let stand = Stand::answering(200).await;
-    deliver(&stand.webhook()).await.unwrap();
+    let webhook = stand.webhook();
+    for _ in 0..5 {
+        deliver(&webhook).await.unwrap();
+    }
+    assert_eq!((stand.requests().len(), stand.connections.load(Ordering::SeqCst)), (5, 1));
     let request = stand.requests().remove(0);
     assert!(request.starts_with("POST /hooks?app=1 HTTP/1.1\r\n"), "{request}");
     for part in [
@@ -178,18 +185,6 @@ async fn a_request_is_a_post_of_json_to_the_whole_url() {
     ] {
         assert!(request.contains(part), "{part}: {request}");
     }
-}
-
-#[tokio::test]
-async fn a_redirect_is_not_followed() {
-    let target = Stand::answering(200).await;
-    for status in [301, 302, 303, 307, 308] {
-        let answer = format!("HTTP/1.1 {status} Moved\r\nlocation: {}\r\ncontent-length: 0\r\n\r\n", target.url);
-        let stand = Stand::start(Manner::Says(answer)).await;
-        let error = deliver(&stand.webhook()).await.unwrap_err();
-        assert!(error.starts_with(&format!("the receiver answered {status}")), "{error}");
-    }
-    assert_eq!(target.connections.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test]
@@ -242,16 +237,6 @@ async fn an_answer_without_end_is_cut_off() {
     deliver(&webhook).await.unwrap();
     deliver(&webhook).await.unwrap();
     assert_eq!(stand.connections.load(Ordering::SeqCst), 2, "such a connection is not used again");
-}
-
-#[tokio::test]
-async fn a_connection_is_used_again() {
-    let stand = Stand::answering(200).await;
-    let webhook = stand.webhook();
-    for _ in 0..5 {
-        deliver(&webhook).await.unwrap();
-    }
-    assert_eq!((stand.requests().len(), stand.connections.load(Ordering::SeqCst)), (5, 1));
 }
 
 #[test]
@@ -486,26 +471,4 @@ async fn an_event_is_set_aside_after_a_day_of_tries() {
         let (handled, queue) = handle(&busy, &self::ledger(), 1, RECEIVES_MAX, NOW).await;
         assert_eq!((handled.answer.batch_item_failures.len(), queue.aside.lock().unwrap().len()), (1, 0));
     }
-}
-
-#[test]
-fn a_batch_reads_as_sqs_sends_it() {
-    let event = r#"{"Records": [{"messageId": "059f36b4", "receiptHandle": "AQEB", "body": "{}",
-        "attributes": {"ApproximateReceiveCount": "2", "SentTimestamp": "1545082649183", "SenderId": "A", "ApproximateFirstReceiveTimestamp": "1"},
-        "messageAttributes": {}, "md5OfBody": "e4e6", "eventSource": "aws:sqs", "eventSourceARN": "arn:aws:sqs:r:1:q", "awsRegion": "r"}]}"#;
-    let Batch::<Queued> { records } = serde_json::from_str(event).unwrap();
-    let [queued] = &records[..] else { panic!("{records:?}") };
-    assert_eq!(
-        (&*queued.message_id, &*queued.receipt_handle, &*queued.attributes.approximate_receive_count),
-        ("059f36b4", "AQEB", "2")
-    );
-}
-
-#[test]
-fn the_age_of_what_waits_is_a_metric() {
-    let handled =
-        Handled { answer: Answer::default(), waiting: Some(Duration::from_millis(61_500)), is_disabled: false };
-    let line = handled.metric("hongbao", NOW).unwrap();
-    assert_eq!((&line["WebhookAge"], &line["WebhooksDisabled"]), (&61.into(), &0.into()));
-    assert_eq!(line["_aws"]["CloudWatchMetrics"][0]["Metrics"][0]["Unit"], "Seconds");
 }

@@ -1,10 +1,9 @@
-//! `POST /packets/{packet_id}/grab`
+//! `POST /packets/{packet_id}/grab`: who wins, passphrases and recipients, and that a `grabbed` answer is a promise.
 
 use std::collections::BTreeSet;
 use std::future::IntoFuture;
 
 use serde_json::{Value, json};
-use shared::domain::{PacketId, Timestamp};
 
 use super::api::{Api, random, text, with};
 
@@ -31,19 +30,6 @@ async fn the_first_users_win() {
 }
 
 #[tokio::test]
-async fn equal_slips_differ_by_at_most_one() {
-    let api = Api::start().await;
-    let body = json!({"split": "equal", "total_amount": 11, "count": 4});
-    let packet = api.packet("alice", "k", &body).await;
-    let mut amounts = Vec::new();
-    for user in ["a", "b", "c", "d"] {
-        amounts.push(api.grab(user, &packet).await.expect(200)["amount"].as_u64().unwrap());
-    }
-    amounts.sort_unstable();
-    assert_eq!(amounts, [2, 3, 3, 3]);
-}
-
-#[tokio::test]
 async fn a_rush_over_http_has_as_many_winners_as_slips() {
     const SLIPS: usize = 20;
     let api = Api::start().await;
@@ -67,29 +53,6 @@ async fn a_rush_over_http_has_as_many_winners_as_slips() {
     assert_eq!(winners, SLIPS);
     let claims = api.all("alice", &format!("/packets/{packet}/claims"), "claims", 7).await;
     assert_eq!(claims.iter().map(|claim| claim["amount"].as_u64().unwrap()).sum::<u64>(), 5_000);
-}
-
-#[tokio::test]
-async fn an_invalid_packet_id_is_not_found() {
-    let api = Api::start().await;
-    let absent = PacketId::new(Timestamp::from_ms(1_795_181_400_000), 1, [7; 10]).to_string();
-    let packet = api.packet("alice", "k", &random(10, 1)).await;
-    let shapes = [
-        absent,
-        "x".to_owned(),
-        packet.to_lowercase(),
-        packet[1..].to_owned(),
-        format!("{packet}0"),
-        "0".repeat(1_000),
-        "00000000000000000000000000".to_owned(),
-        "7ZZZZZZZZZZZZZZZZZZZZZZZZZ".to_owned(),
-    ];
-    for id in shapes {
-        api.grab("bob", &id).await.refused(404, "packet-not-found");
-        api.view("bob", &id).await.refused(404, "packet-not-found");
-        api.get(format!("/packets/{id}/claims")).by("bob").await.refused(404, "packet-not-found");
-    }
-    assert_eq!(api.grab("bob", &packet).await.expect(200)["outcome"], "grabbed");
 }
 
 #[tokio::test]
@@ -127,4 +90,238 @@ async fn an_unreachable_redis_is_a_503_and_the_retry_wins() {
         assert_eq!(grabbed["outcome"], "grabbed");
         assert_eq!(text(&grabbed["packet_id"]), packet);
     }
+}
+
+#[tokio::test]
+async fn a_passphrase_opens_a_packet() {
+    let api = Api::start().await;
+    let packet = api.packet("alice", "k", &with(random(100, 2), &json!({"passphrase": "芝麻开门"}))).await;
+    let grab = |user: &str, passphrase: &str| api.grab(user, &packet).json(&json!({"passphrase": passphrase}));
+    for body in ["", "{}"] {
+        api.grab("bob", &packet).body(body).await.refused(403, "wrong-passphrase");
+    }
+    for wrong in ["", " ", "芝麻", "芝麻 开门", "芝麻开门!", "\u{0}", &"x".repeat(10_000)] {
+        grab("bob", wrong).await.refused(403, "wrong-passphrase");
+    }
+    // The sender needs it too. A view needs no passphrase.
+    api.grab("alice", &packet).await.refused(403, "wrong-passphrase");
+    let view = api.view("bob", &packet).await;
+    assert!(!String::from_utf8_lossy(&view.bytes).contains("芝麻"));
+    assert_eq!(view.expect(200)["claimed_count"], 0);
+    assert_eq!(api.view("alice", &packet).await.expect(200).get("passphrase"), None);
+
+    let grabbed = grab("bob", "芝麻开门").await.expect(200);
+    assert_eq!(grabbed["replayed"], false);
+    // The winner needs no passphrase any more, and a wrong one does no harm.
+    let replayed = with(grabbed, &json!({"replayed": true}));
+    assert_eq!(api.grab("bob", &packet).await.expect(200), replayed);
+    assert_eq!(grab("bob", "wrong").await.expect(200), replayed);
+    // After the end the packet is still closed to callers without the passphrase.
+    grab("carol", "芝麻开门").await.expect(200);
+    api.grab("dave", &packet).await.refused(403, "wrong-passphrase");
+    assert_eq!(grab("dave", "芝麻开门").await.expect(200)["outcome"], "sold_out");
+}
+
+#[tokio::test]
+async fn passphrases_that_look_alike_are_the_same() {
+    let api = Api::start().await;
+    // The unit test of the rule has more of them.
+    let alike: [&[&str]; 2] =
+        [&["abc123", "ａｂｃ１２３", " abc123\u{3000}", "abc123\n"], &["café ☕", "cafe\u{301} ☕\u{fe0f}"]];
+    for (i, forms) in alike.into_iter().enumerate() {
+        for (j, set) in forms.iter().enumerate().filter(|(_, set)| !set.contains(char::is_control)) {
+            let body = with(random(100, 10), &json!({"passphrase": set}));
+            let packet = api.packet("alice", &format!("k-{i}-{j}"), &body).await;
+            for (n, given) in forms.iter().enumerate() {
+                let grab = api.grab(&format!("u{n}"), &packet).json(&json!({"passphrase": given}));
+                assert_eq!(grab.await.expect(200)["outcome"], "grabbed", "{set:?} {given:?}");
+            }
+            let other = json!({"passphrase": format!("{set}x")});
+            api.grab("eve", &packet).json(&other).await.refused(403, "wrong-passphrase");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_unneeded_passphrase_is_ignored() {
+    let api = Api::start().await;
+    let packet = api.packet("alice", "k", &random(100, 4)).await;
+    for (user, passphrase) in [("a", "x"), ("b", ""), ("c", "\u{0}\u{1}"), ("d", &*"x".repeat(10_000))] {
+        let grabbed = api.grab(user, &packet).json(&json!({"passphrase": passphrase})).await.expect(200);
+        assert_eq!(grabbed["outcome"], "grabbed");
+    }
+}
+
+#[tokio::test]
+async fn too_many_wrong_passphrases_block_a_user_for_a_while() {
+    let api = Api::start().await;
+    let body = with(random(100, 2), &json!({"passphrase": "abc"}));
+    let packet = api.packet("alice", "k", &body).await;
+    let other = api.packet("alice", "k-2", &body).await;
+    let grab = |user: &str, passphrase: &str| api.grab(user, &packet).json(&json!({"passphrase": passphrase}));
+    for i in 0..10 {
+        grab("mallory", &format!("guess {i}")).await.refused(403, "wrong-passphrase");
+    }
+    for passphrase in ["guess", "abc"] {
+        let answer = grab("mallory", passphrase).await;
+        answer.refused(429, "too-many-requests");
+        let wait: u32 = answer.header("retry-after").unwrap().parse().unwrap();
+        assert!((1..=60).contains(&wait), "{wait}");
+    }
+    // Without a passphrase nothing is guessed.
+    api.grab("mallory", &packet).await.refused(403, "wrong-passphrase");
+    // The block applies to this user and this packet only.
+    assert_eq!(grab("bob", "abc").await.expect(200)["outcome"], "grabbed");
+    api.grab("mallory", &other).await.refused(403, "wrong-passphrase");
+    assert_eq!(api.view("alice", &packet).await.expect(200)["claimed_count"], 1);
+
+    // A winner may try any passphrase, and always receives the same slip.
+    for _ in 0..12 {
+        assert_eq!(grab("bob", "nonsense").await.expect(200)["replayed"], true);
+    }
+}
+
+#[tokio::test]
+async fn only_recipients_have_access() {
+    let api = Api::start().await;
+    let packet = api.packet("alice", "k", &with(random(100, 2), &json!({"recipients": ["carol", "bob"]}))).await;
+    let claims = format!("/packets/{packet}/claims");
+    api.grab("dave", &packet).await.refused(403, "not-a-recipient");
+    api.view("dave", &packet).await.refused(403, "not-a-recipient");
+    api.get(&claims).by("dave").await.refused(403, "not-a-recipient");
+    // The sender may view the packet, with its recipients. To grab it they must be one of them.
+    assert_eq!(api.view("alice", &packet).await.expect(200)["recipients"], json!(["bob", "carol"]));
+    api.get(&claims).by("alice").await.expect(200);
+    api.grab("alice", &packet).await.refused(403, "not-a-recipient");
+    for user in ["bob", "carol"] {
+        assert_eq!(api.view(user, &packet).await.expect(200).get("recipients"), None);
+        assert_eq!(api.grab(user, &packet).await.expect(200)["outcome"], "grabbed");
+        api.get(&claims).by(user).await.expect(200);
+    }
+    // The same for the others after the end.
+    api.grab("dave", &packet).await.refused(403, "not-a-recipient");
+    // Ids that differ in case, or in any byte, are different users.
+    api.grab("Bob", &packet).await.refused(403, "not-a-recipient");
+}
+
+#[tokio::test]
+async fn guards_hold_when_redis_has_forgotten_them() {
+    let api = Api::start().await;
+    let guard = json!({"recipients": ["bob"], "passphrase": "abc"});
+    let packet = api.packet("alice", "k", &with(random(100, 2), &guard)).await;
+    api.flush().await;
+    api.grab("dave", &packet).await.refused(403, "not-a-recipient");
+    api.flush().await;
+    api.grab("bob", &packet).await.refused(403, "wrong-passphrase");
+    api.flush().await;
+    api.grab("bob", &packet).body(r#"{"passphrase":"abc"}"#).await.expect(200);
+}
+
+#[tokio::test]
+async fn guards_hold_when_the_packet_is_over() {
+    let api = Api::start().await;
+    let guard = json!({"recipients": ["bob"], "passphrase": "abc", "expires_in_s": 1});
+    let packet = api.packet("alice", "k", &with(random(100, 2), &guard)).await;
+    for status in ["expired", "settled"] {
+        api.until("alice", &packet, status).await;
+        for flushed in [false, true] {
+            if flushed {
+                api.flush().await;
+            }
+            api.grab("dave", &packet).await.refused(403, "not-a-recipient");
+            api.grab("bob", &packet).await.refused(403, "wrong-passphrase");
+            let right = api.grab("bob", &packet).body(r#"{"passphrase":"abc"}"#).await.expect(200);
+            assert_eq!(right["outcome"], "expired");
+            api.view("dave", &packet).await.refused(403, "not-a-recipient");
+        }
+    }
+}
+
+/// A packet, with the first answer of each winner.
+struct Promise {
+    packet: String,
+    grabbed: Vec<(&'static str, Value)>,
+}
+
+impl Promise {
+    async fn of(api: &Api, key: &str, body: &Value, users: &[&'static str]) -> Self {
+        let packet = api.packet("alice", key, body).await;
+        let mut grabbed = Vec::new();
+        for user in users {
+            let answer = api.grab(user, &packet).body(r#"{"passphrase":"abc"}"#).await.expect(200);
+            assert_eq!((&answer["outcome"], &answer["replayed"]), (&json!("grabbed"), &json!(false)));
+            grabbed.push((*user, with(answer, &json!({"replayed": true}))));
+        }
+        Self { packet, grabbed }
+    }
+
+    async fn holds(&self, api: &Api, loser: &str) {
+        for (user, promised) in &self.grabbed {
+            for body in ["", r#"{"passphrase":"abc"}"#, r#"{"passphrase":"wrong"}"#] {
+                assert_eq!(api.grab(user, &self.packet).body(body).await.expect(200), *promised);
+            }
+            let mine = &api.view(user, &self.packet).await.expect(200)["mine"];
+            for field in ["slip", "amount", "grabbed_at"] {
+                assert_eq!(mine[field], promised[field]);
+            }
+            assert_eq!(json!(api.balance(user).await), promised["amount"], "paid once");
+        }
+        let answer = api.grab("dave", &self.packet).body(r#"{"passphrase":"abc"}"#).await.expect(200);
+        assert_eq!(answer, json!({"outcome": loser, "packet_id": self.packet}));
+    }
+}
+
+#[tokio::test]
+async fn the_promise_holds_when_the_packet_is_sold_out() {
+    let api = Api::start().await;
+    let promise = Promise::of(&api, "k", &random(100, 2), &["bob", "carol"]).await;
+    promise.holds(&api, "sold_out").await;
+    api.flush().await;
+    promise.holds(&api, "sold_out").await;
+    api.settle().await;
+    promise.holds(&api, "sold_out").await;
+}
+
+#[tokio::test]
+async fn the_promise_holds_after_expiry_and_settlement() {
+    let api = Api::start().await;
+    let body = with(random(100, 4), &json!({"expires_in_s": 5, "passphrase": "abc"}));
+    let promise = Promise::of(&api, "k", &body, &["bob", "carol"]).await;
+    api.until("alice", &promise.packet, "expired").await;
+    promise.holds(&api, "expired").await;
+    api.flush().await;
+    promise.holds(&api, "expired").await;
+    api.until("alice", &promise.packet, "settled").await;
+    promise.holds(&api, "expired").await;
+    api.flush().await;
+    promise.holds(&api, "expired").await;
+}
+
+#[tokio::test]
+async fn the_promise_holds_when_a_sold_out_packet_expires() {
+    let api = Api::start().await;
+    let promise = Promise::of(&api, "k", &with(random(100, 1), &json!({"expires_in_s": 5})), &["bob"]).await;
+    assert_eq!(api.view("bob", &promise.packet).await.expect(200)["status"], "sold_out");
+    // Every slip has a decision, so after expiry the packet is settled without a run of settle.
+    let view = shared::redis::test_server::poll("expiry", async || {
+        let view = api.view("bob", &promise.packet).await.expect(200);
+        (view["status"] == "settled").then_some(view)
+    })
+    .await;
+    assert_eq!(view["refunded_amount"], 0);
+    promise.holds(&api, "expired").await;
+    api.flush().await;
+    promise.holds(&api, "expired").await;
+}
+
+#[tokio::test]
+async fn the_promise_holds_when_redis_forgets_while_slips_are_free() {
+    let api = Api::start().await;
+    let promise = Promise::of(&api, "k", &random(100, 3), &["bob", "carol"]).await;
+    api.flush().await;
+    // A new user gets the last slip.
+    let last = api.grab("erin", &promise.packet).await.expect(200);
+    assert_eq!(last["outcome"], "grabbed");
+    assert!(promise.grabbed.iter().all(|(_, promised)| promised["slip"] != last["slip"]));
+    promise.holds(&api, "sold_out").await;
 }

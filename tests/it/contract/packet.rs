@@ -1,4 +1,4 @@
-//! `GET /packets/{packet_id}` and `GET /packets/{packet_id}/claims`
+//! `GET /packets/{packet_id}` and `GET /packets/{packet_id}/claims`, until the refund.
 
 use std::future::IntoFuture;
 
@@ -47,33 +47,6 @@ async fn a_packet_shows_its_terms_and_its_state() {
     let best = grabs.iter().map(|(_, grabbed)| grabbed["amount"].as_u64().unwrap()).max().unwrap();
     let (luckiest, _) = grabs.iter().find(|(_, grabbed)| grabbed["amount"] == best).unwrap();
     assert_eq!(over["best"], json!({"user_id": luckiest, "amount": best}));
-}
-
-#[tokio::test]
-async fn of_equal_slips_the_earliest_grabbed_is_the_best() {
-    let api = Api::start().await;
-    let body = json!({"split": "equal", "total_amount": 400, "count": 4});
-    let packet = api.packet("alice", "k", &body).await;
-    let mut first: Option<(String, String)> = None;
-    for user in ["d", "c", "b", "a"] {
-        let grabbed = api.grab(user, &packet).await.expect(200);
-        let at = text(&grabbed["grabbed_at"]);
-        // Times are in milliseconds. Only the very first claim needs a unique time.
-        if first.is_none() {
-            shared::redis::test_server::poll("the next millisecond", async || {
-                (jiff::Timestamp::now().as_millisecond() > at.parse::<jiff::Timestamp>().unwrap().as_millisecond())
-                    .then_some(())
-            })
-            .await;
-        }
-        first.get_or_insert((user.to_owned(), at));
-    }
-    let best = &api.view("a", &packet).await.expect(200)["best"];
-    assert_eq!(*best, json!({"user_id": "d", "amount": 100}));
-    let claims = api.get(format!("/packets/{packet}/claims")).by("a").await.expect(200);
-    let best: Vec<&Value> = claims["claims"].as_array().unwrap().iter().filter(|claim| claim["best"] == true).collect();
-    assert_eq!(best.len(), 1);
-    assert_eq!(best[0]["user_id"], "d");
 }
 
 #[tokio::test]
@@ -214,4 +187,36 @@ async fn what_the_sender_wrote_is_shown_to_whom_it_is_for() {
     assert_eq!(sent, first);
     let now: jiff::Timestamp = text(&mine["now"]).parse().unwrap();
     assert!(now >= text(&mine["created_at"]).parse().unwrap() && now <= jiff::Timestamp::now());
+}
+
+#[tokio::test]
+async fn undecided_slips_are_refunded_once() {
+    let api = Api::start().await;
+    let body = with(random(1_000, 4), &json!({"expires_in_s": 5}));
+    let packet = api.packet("alice", "k", &body).await;
+    let grabbed = api.grab("bob", &packet).await.expect(200);
+    let open = api.view("alice", &packet).await.expect(200);
+    assert_eq!((&open["status"], &open["best"], &open["seed"]), (&json!("open"), &json!(null), &json!(null)));
+
+    let expired = api.until("alice", &packet, "expired").await;
+    assert_eq!(expired["refunded_amount"], 0);
+    assert_eq!((&expired["best"], &expired["seed"]), (&json!(null), &json!(null)), "slips are undecided");
+    assert_eq!(api.grab("carol", &packet).await.expect(200), json!({"outcome": "expired", "packet_id": packet}));
+
+    let settled = api.until("alice", &packet, "settled").await;
+    let back = 1_000 - grabbed["amount"].as_i64().unwrap();
+    assert_eq!(settled["refunded_amount"], back);
+    assert_eq!(settled["best"], json!({"user_id": "bob", "amount": grabbed["amount"]}));
+    assert!(settled["seed"].is_string());
+    assert_eq!((&settled["claimed_count"], &settled["claimed_amount"]), (&json!(1), &grabbed["amount"]));
+    assert_eq!(api.balance("alice").await, back);
+    let books = api.books("alice").await;
+    let report = api.settle().await;
+    for (field, nothing) in report.as_object().unwrap() {
+        assert_eq!(*nothing, 0, "{field}");
+    }
+    assert_eq!(api.books("alice").await, books);
+    let row = &books["packets"]["packets"][0];
+    assert_eq!((&row["status"], &row["refunded_amount"]), (&json!("settled"), &json!(back)));
+    assert_eq!(books["packets"]["totals"], json!({"count": 1, "amount": 1_000}), "gross of refunds");
 }

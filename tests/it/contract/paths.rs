@@ -1,32 +1,11 @@
-//! Methods and paths outside the API.
+//! Paths, methods, callers, and user ids in paths: no id reaches another user's data.
+
+use serde_json::json;
 
 use super::api::{Api, random};
-use super::spec::{SPEC, methods};
+use super::spec::SPEC;
 
 const METHODS: [&str; 10] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "get"];
-
-#[tokio::test]
-async fn an_unknown_method_receives_the_list_of_methods() {
-    let api = Api::start().await;
-    let packet = api.packet("alice", "k", &random(10, 1)).await;
-    let books = api.books("alice").await;
-    for operation in SPEC.operations() {
-        let path = operation.path.replace("{packet_id}", &packet).replace(['{', '}'], "");
-        let of_path: Vec<_> = SPEC.operations().into_iter().filter(|other| other.path == operation.path).collect();
-        let methods = methods(&of_path);
-        for method in METHODS.into_iter().filter(|method| !methods.contains(method)) {
-            for headers in [&[][..], &[("x-user-id", &b"alice"[..]), ("idempotency-key", b"k-2")]] {
-                let answer = api.raw(method, path.as_bytes(), headers, b"").await;
-                assert_eq!(answer.status, 405, "{}", answer.describe());
-                assert_eq!(answer.header("allow"), Some(&*methods.join(", ")));
-                // The answer is the same with a body.
-                let body = random(10, 1).to_string();
-                assert_eq!(api.raw(method, path.as_bytes(), headers, body.as_bytes()).await.status, 405);
-            }
-        }
-    }
-    assert_eq!(api.books("alice").await, books);
-}
 
 #[tokio::test]
 async fn a_browser_may_ask_before_it_calls_from_another_origin() {
@@ -47,63 +26,14 @@ async fn unknown_paths_are_not_found() {
     let packet = api.packet("alice", "k", &random(10, 1)).await;
     let of_packet = ["/", "//grab", "/grab/", "/grab/x", "/Grab", "/claims/", "/claims/0", "/refund"];
     let mut paths: Vec<String> = of_packet.into_iter().map(|tail| format!("/packets/{packet}{tail}")).collect();
-    let others = [
-        "//",
-        "///",
-        "/packets/",
-        "//packets",
-        "/packets//",
-        "/packets//grab",
-        "/packets//claims",
-        "/Packets",
-        "/packet",
-        "/packets%00",
-        "/packets%20",
-        "/packets.",
-        "/packets;a=b",
-        "/me",
-        "/me/",
-        "/me//",
-        "/me/wallet/",
-        "//me/wallet",
-        "/ME/wallet",
-        "/me/Wallet",
-        "/me/movements/",
-        "/me/wallet/x",
-        "/wallets",
-        "/wallets/",
-        "/wallets//",
-        "/wallets//movements",
-        "/wallets//deposits/x",
-        "/wallets/a/",
-        "/wallets/a/deposits",
-        "/wallets/a/deposits/",
-        "/wallets/a/withdrawals/",
-        "/wallets/a/deposits/b/c",
-        "/wallets/a/movements/",
-        "/wallets/a/balance",
-        "/wallets/a/b/c/d/e/f/g",
-        "/../me/wallet",
-        "/./me/wallet",
-        "/me/../me/wallet",
-        "/%2e%2e/me/wallet",
-        "/%00",
-        "/%ff",
-        "/.env",
-        "/_local",
-        "/_local/",
-        "/_local/x",
-        "/_local/health/",
-        "/$default",
-        "/prod/me/wallet",
-        "/index.html",
-        "/favicon.ico",
-        "/assets",
-        "/assets/",
-        "/assets/none.js",
-        "/client/package.json",
-    ];
-    paths.extend(others.map(str::to_owned));
+    let others = "// /// /packets/ //packets /packets// /packets//grab /packets//claims /Packets /packet /packets%00 /packets%20 \
+        /packets. /packets;a=b /me /me/ /me// /me/wallet/ //me/wallet /ME/wallet /me/Wallet /me/movements/ /me/wallet/x \
+        /wallets /wallets/ /wallets// /wallets//movements /wallets//deposits/x /wallets/a/ /wallets/a/deposits \
+        /wallets/a/deposits/ /wallets/a/withdrawals/ /wallets/a/deposits/b/c /wallets/a/movements/ /wallets/a/balance \
+        /wallets/a/b/c/d/e/f/g /../me/wallet /./me/wallet /me/../me/wallet /%2e%2e/me/wallet /%00 /%ff /.env /_local \
+        /_local/ /_local/x /_local/health/ /$default /prod/me/wallet /index.html /favicon.ico /assets /assets/ \
+        /assets/none.js /client/package.json";
+    paths.extend(others.split(' ').map(str::to_owned));
     for path in paths {
         for method in METHODS {
             for user in [&[][..], &[("x-user-id", &b"alice"[..])]] {
@@ -150,23 +80,114 @@ async fn a_path_that_is_too_long_is_refused_in_the_same_form() {
     assert!(text.replace('\n', " ").contains("414 `uri-too-long`"), "openapi.yaml names it");
 }
 
+/// User ids that contain a separator of either store's key names, or look like a key name.
+const STRANGE: &str = "{alice} alice} }alice { }{ a|b a:b a,b a;b a=b a&b a+b ... .a * ~ ' \" \\ `$(x)` <b> PACKET";
+
 #[tokio::test]
-async fn long_or_strange_headers_do_no_harm() {
+async fn strange_users_have_wallets_of_their_own() {
     let api = Api::start().await;
-    let long = "x".repeat(50_000);
-    let headers: [(&str, &[u8]); 6] = [
-        ("x-forwarded-proto", b"a b"),
-        ("x-forwarded-host", b"\xff\xfe"),
-        ("content-type", b"text/plain; charset=\"\xff"),
-        ("content-encoding", b"gzip"),
-        ("cookie", b";;=;\xff"),
-        ("x-long", long.as_bytes()),
-    ];
-    for header in headers {
-        let answer = api.raw("GET", b"/me/wallet", &[("x-user-id", b"alice"), header], b"").await;
-        assert_eq!(answer.expect(200)["balance"], 0, "{}", header.0);
+    api.fund("alice", 7).await;
+    let longest = "u".repeat(128);
+    let users: Vec<&str> = STRANGE.split(' ').chain([&*longest]).collect();
+    let encoded = |user: &str| user.bytes().map(|byte| format!("%{byte:02X}")).collect::<Vec<_>>().concat();
+    for (i, user) in users.iter().enumerate() {
+        let amount = json!({"amount": 100 + i});
+        let target = format!("/wallets/{}/deposits/d", encoded(user));
+        let paid = api.raw("PUT", target.as_bytes(), &[], amount.to_string().as_bytes()).await;
+        assert_eq!(paid.expect(201)["user_id"], *user);
     }
-    // A GET with a body is a GET.
-    let with_body = api.raw("GET", b"/me/wallet", &[("x-user-id", b"alice")], b"{\"x\":[[[").await;
-    with_body.expect(200);
+    let packet = api.packet("sender", "k", &random(1_000, users.len() as u64)).await;
+    for (i, user) in users.iter().enumerate() {
+        let wallet = json!({"user_id": user, "balance": 100 + i, "currency": "CNY"});
+        assert_eq!(api.get("/me/wallet").by(user).await.expect(200), wallet);
+        let grabbed = api.grab(user, &packet).await.expect(200);
+        assert_eq!((&grabbed["outcome"], &grabbed["replayed"]), (&json!("grabbed"), &json!(false)), "{user}");
+        let mine = api.get("/me/claims").by(user).await.expect(200);
+        assert_eq!(mine["totals"], json!({"count": 1, "amount": grabbed["amount"]}));
+        let movements = api.raw("GET", format!("/wallets/{}/movements", encoded(user)).as_bytes(), &[], b"").await;
+        assert_eq!(movements.expect(200)["movements"].as_array().unwrap().len(), 2);
+    }
+    assert_eq!(api.balance("alice").await, 7);
+    // They also send, with keys of their own.
+    for user in users {
+        let sent = api.post("/packets").by(user).key("k").json(&random(10, 1)).await.expect(201);
+        assert_eq!(sent["sender_id"], *user);
+    }
+}
+
+#[tokio::test]
+async fn a_user_id_in_a_path_is_valid_or_refused() {
+    let api = Api::start().await;
+    api.fund("alice", 1_000).await;
+    let books = api.books("alice").await;
+    let long = "u".repeat(129);
+    let bad = "%2E %2E%2E %20 alice%20 alice%23WALLET %23 a%3Fb a%25b %2500 %00 alice%00 alice%0A %0D%0A %7F %C3%A9 %ff%fe %E7%BA%A2";
+    for user in bad.split(' ').chain([&*long]) {
+        for operation in SPEC.operations().into_iter().filter(|operation| operation.path.contains("{user_id}")) {
+            let path = operation.path.replace("{packet_id}", "38FS4S83HF3Y07WMYNH727QYT0").replace("{user_id}", user);
+            let target = path.replace(['{', '}'], "");
+            let body = match operation.id {
+                "deposit" | "withdraw" => r#"{"amount":1}"#,
+                "suspendUser" => r#"{"reason":"x"}"#,
+                _ => "",
+            };
+            let answer =
+                api.raw(operation.method, target.as_bytes(), &[("idempotency-key", b"k")], body.as_bytes()).await;
+            assert_eq!(answer.refused(400, "invalid-request")[0], "user_id", "{target}");
+        }
+    }
+    // An encoded slash splits the path, as in API Gateway.
+    for (method, target) in
+        [("GET", "/wallets/alice%2Fbob"), ("PUT", "/wallets/a/deposits/x%2Fy"), ("POST", "/users/a%2Fb/packets")]
+    {
+        let answer = api.raw(method, target.as_bytes(), &[], b"{\"amount\":1}").await;
+        answer.refused(404, "route-not-found");
+    }
+    assert_eq!(api.books("alice").await, books);
+}
+
+#[tokio::test]
+async fn ids_of_deposits_and_withdrawals_are_plain() {
+    let api = Api::start().await;
+    let long = "i".repeat(65);
+    for (kind, field) in [("deposits", "deposit_id"), ("withdrawals", "withdrawal_id")] {
+        for id in ["a.b", "a%23b", "a%20b", "%00", "%0A", "a%3Fb", "%7B%7D", "a,b", "%D0%BA", "WALLET%23", &*long] {
+            let target = format!("/wallets/alice/{kind}/{id}");
+            let answer = api.raw("PUT", target.as_bytes(), &[], b"{\"amount\":1}").await;
+            assert_eq!(answer.refused(400, "invalid-request"), [field], "{target}");
+        }
+    }
+    assert!(api.all("", "/wallets/alice/movements", "movements", 100).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_packet_id_of_any_bytes_is_not_found() {
+    let api = Api::start().await;
+    let packet = api.packet("alice", "k", &random(10, 1)).await;
+    let like = [("", "%230"), ("", "%00"), ("", "%0A"), ("%20", ""), ("", "0")]
+        .map(|(before, after)| format!("{before}{packet}{after}"));
+    let others = [
+        packet.to_lowercase(),
+        packet[1..].to_owned(),
+        "A".repeat(5_000),
+        "0".repeat(26),
+        "7ZZZZZZZZZZZZZZZZZZZZZZZZZ".to_owned(),
+    ];
+    let odd: Vec<&[u8]> =
+        "x|%00|%0d%0a|%ff%fe%fd|%|%zz|..|%2e%2e|*|%7B0%7D|hb:%7B0%7D:pending|META|红包|\"'<>\\`|%F0%9F%A7%A7"
+            .split('|')
+            .map(str::as_bytes)
+            .collect();
+    for id in like.iter().chain(&others).map(String::as_bytes).chain(odd) {
+        for (method, tail) in [("GET", ""), ("POST", "/grab"), ("GET", "/claims")] {
+            let target = [b"/packets/", id, tail.as_bytes()].concat();
+            let answer = api.unchecked(method, &target, &[("x-user-id", b"bob")], b"").await;
+            // The server may refuse bytes that no URI contains before it reads them.
+            if answer.status != 400 || !answer.bytes.is_empty() {
+                SPEC.check(&answer);
+                answer.refused(404, "packet-not-found");
+            }
+        }
+    }
+    assert_eq!(api.view("alice", &packet).await.expect(200)["claimed_count"], 0);
 }

@@ -3,13 +3,368 @@
 //! | fault | cases |
 //! |---|---|
 //! | 1. to 5., 7. the page | `tests/web/reported.test.mjs` |
-//! | 4. greetings, 10. a base path, 11. times | `texts` |
-//! | 6. null, 7. and 18. user ids, 8. idempotency keys, 12. HEAD | `requests` |
-//! | 9. the zone of days, 16. a rotated password | `days`, `functions/logs.rs`, `journal` |
+//! | 4. greetings, 11. times | `shared/src/domain/text.rs`, `shared/src/domain/time.rs` |
+//! | 6. null, 7. and 18. user ids, 8. idempotency keys, 10. a base path, 12. HEAD | here |
+//! | 9. the zone of days | `send.rs`, `shared/src/domain/day.rs`, `journal` |
+//! | 16. a rotated password | `functions/logs.rs`, `shared/src/redis/connection/tests` |
 //! | 13. busy and gone receivers, 14. equal bodies | `webhooks.rs`, `functions/notify/tests/delivery.rs` |
-//! | 15. secrets of webhooks | `rust_crate.rs`, `tests/web/client.test.mjs`, `functions/notify/src/secret.rs` |
+//! | 15. secrets of webhooks | `rust_client.rs`, `tests/web/client.test.mjs`, `functions/notify/src/secret.rs` |
 //! | 17. CSV | `journal/spreadsheet.rs` |
 
-mod days;
-mod requests;
-mod texts;
+use lambda_http::Request;
+use local::Options;
+use serde_json::{Map, Value, json};
+use shared::http::idempotency_key;
+use shared::wiring::dynamodb_at;
+
+use super::api::{Api, random, text, with};
+use super::coverage::{Handlers, token};
+use super::spec::{Answer, Operation, SPEC};
+
+/// The optional fields of a send.
+const OPTIONAL: [&str; 8] =
+    ["greeting", "starts_at", "expires_in_s", "passphrase", "recipients", "cover", "reference", "metadata"];
+
+fn nulls(fields: &[&str]) -> Value {
+    fields.iter().map(|field| ((*field).to_owned(), Value::Null)).collect::<Map<_, _>>().into()
+}
+
+/// 6. Generated clients write every field of their types, and our own answers contain nulls.
+#[tokio::test]
+async fn a_null_in_a_send_counts_as_left_out() {
+    let api = Api::start().await;
+    api.fund("alice", 10_000).await;
+    let base = random(100, 10);
+    let ask = |path: &'static str, key: &str, body: &Value| api.post(path).by("alice").key(key).json(body);
+    let all = nulls(&OPTIONAL);
+    let sent = ask("/packets", "all", &with(base.clone(), &all)).await.expect(201);
+    for (field, shown) in [
+        ("greeting", json!("")),
+        ("starts_at", Value::Null),
+        ("has_passphrase", json!(false)),
+        ("recipients", Value::Null),
+        ("cover", Value::Null),
+        ("reference", Value::Null),
+        ("metadata", Value::Null),
+    ] {
+        assert_eq!(sent[field], shown, "{field}");
+    }
+    // All of these ask for the same packet, by either route.
+    let defaults = with(base.clone(), &json!({"greeting": "", "expires_in_s": 86_400}));
+    for same in
+        [&base, &defaults, &with(base.clone(), &nulls(&OPTIONAL[3..])), &with(defaults.clone(), &nulls(&["cover"]))]
+    {
+        for path in ["/packets", "/users/alice/packets"] {
+            assert_eq!(ask(path, "all", same).await.expect(200), sent, "{same}");
+        }
+    }
+    for field in OPTIONAL {
+        let single = ask("/packets", field, &with(base.clone(), &nulls(&[field]))).await.expect(201);
+        assert_eq!(ask("/packets", field, &base).await.expect(200), single, "{field}");
+    }
+    for (key, metadata, same) in [
+        ("m1", json!({"k": null, "app": "x"}), json!({"app": "x"})),
+        ("m2", json!({"k": null}), json!({})),
+        ("m3", json!({"a": null, "b": null, "c": ""}), json!({"c": ""})),
+    ] {
+        let sent = ask("/packets", key, &with(base.clone(), &json!({"metadata": metadata}))).await.expect(201);
+        assert_eq!(sent["metadata"], same);
+        let again = ask("/packets", key, &with(base.clone(), &json!({"metadata": same}))).await;
+        assert_eq!(again.expect(200), sent);
+    }
+}
+
+/// 6. The same for grabs, and a required field that is null is missing.
+#[tokio::test]
+async fn a_null_counts_as_left_out_in_every_body() {
+    let api = Api::start().await;
+    api.fund("alice", 1_000).await;
+    let null = json!({"passphrase": null});
+    let (open, guarded) = (
+        api.packet("sender", "open", &random(100, 10)).await,
+        api.packet("sender", "guarded", &with(random(100, 10), &json!({"passphrase": "abc"}))).await,
+    );
+    for grab in [api.grab("bob", &open), api.post(format!("/users/carol/packets/{open}/grab"))] {
+        assert_eq!(grab.json(&null).await.expect(200)["outcome"], "grabbed");
+    }
+    for grab in [api.grab("bob", &guarded), api.post(format!("/users/carol/packets/{guarded}/grab"))] {
+        grab.json(&null).await.refused(403, "wrong-passphrase");
+    }
+    let books = api.books("alice").await;
+    let sends = ["/packets", "/users/alice/packets"].map(|path| ("POST", path.to_owned(), random(100, 10), "count"));
+    let others = [
+        ("PUT", "/wallets/alice/deposits/d".to_owned(), json!({"amount": 100}), "amount"),
+        ("PUT", "/wallets/alice/withdrawals/w".to_owned(), json!({"amount": 100}), "amount"),
+        ("POST", format!("/operator/packets/{open}/close"), json!({"reason": "x"}), "reason"),
+        ("PUT", "/operator/users/alice/suspension".to_owned(), json!({"reason": "x"}), "reason"),
+    ];
+    for (method, path, body, field) in sends.iter().chain(&others) {
+        let ask = |body: &Value| api.call(method, path).by("alice").key("k").json(body);
+        let mut left_out = body.clone();
+        left_out.as_object_mut().unwrap().remove(*field);
+        for body in [left_out, with(body.clone(), &nulls(&[*field]))] {
+            let answer = ask(&body).await;
+            answer.refused(400, "invalid-request");
+            assert_eq!(answer.json()["errors"], json!([{"field": field, "reason": "is required"}]), "{path}");
+        }
+    }
+    let item = with(random(100, 10), &json!({"recipients": ["bob", null]}));
+    let answer = api.post("/packets").by("alice").key("k").json(&item).await;
+    assert_eq!(answer.refused(400, "invalid-request"), ["recipients[1]"]);
+    for twice in [r#""greeting":null,"greeting":"x""#, r#""metadata":{"k":null,"k":"v"}"#] {
+        let body = format!(r#"{{"split":"random","total_amount":100,"count":10,{twice}}}"#);
+        api.post("/packets").by("alice").key("k").body(body).await.refused(400, "invalid-request");
+    }
+    assert_eq!(api.books("alice").await, books);
+}
+
+/// Ids that are none of ours. The local stack's header can have all of them.
+const UNSUPPORTED: &str = "|.|..|a/b|/|a?b|a#b|#|alice#WALLET|a%b|%61lice|a b|a\tb|é|红包|auth0/b|\u{fffd}";
+
+/// 7. A client that receives 401 fetches a new token, which has the same subject, for ever.
+#[tokio::test]
+async fn a_verified_caller_with_an_unsupported_id_reads_which_ids_are_supported() {
+    let api = Api::start().await;
+    let long = "u".repeat(129);
+    let of_users = |operation: &Operation<'_>| operation.value["security"] == json!([{"userToken": []}]);
+    for operation in SPEC.operations().into_iter().filter(of_users) {
+        let (method, path) = (operation.method, operation.path.replace("{packet_id}", "38FS4S83HF3Y07WMYNH727QYT0"));
+        for id in UNSUPPORTED.split('|').chain([&*long]) {
+            let headers: [(&str, &[u8]); 2] = [("x-user-id", id.as_bytes()), ("idempotency-key", b"k")];
+            let answer = api.raw(method, path.as_bytes(), &headers, random(10, 1).to_string().as_bytes()).await;
+            answer.refused(403, "user-id-unsupported");
+            let detail = text(&answer.json()["detail"]);
+            assert!(detail.contains("1 to 128") && detail.contains("/ ? # %"), "{detail}");
+        }
+        // No other header and no field sets the caller.
+        let forged = api.call(method, path).key("k").header("authorization", "Bearer alice").header("x-user", "alice");
+        forged.json(&json!({"sub": "alice"})).await.refused(401, "unauthenticated");
+    }
+    // It comes before everything that a retry could change.
+    api.grab("a/b", "none").body("[").await.refused(403, "user-id-unsupported");
+    api.post("/packets").by("a/b").body("[").await.refused(403, "user-id-unsupported");
+}
+
+/// 18. The header and the token's subject are judged in one place, by the same rules as ids in paths and bodies.
+#[tokio::test]
+async fn the_header_of_the_local_stack_obeys_the_rules_of_a_subject() {
+    let api = Api::start().await;
+    let handlers = Handlers::over(&api, &[]);
+    let on_aws = async |authorizer: Value| {
+        let answer = handlers.answer(("GET", "/me/wallet"), authorizer, "").await;
+        (answer.status, answer.json()["code"].clone())
+    };
+    let (longest, long) = ("u".repeat(128), "u".repeat(129));
+    let supported = ["alice", "auth0|12{3}", "...", "~!$&'()*+,-.<=>[\\]^_`\"", ",", "a,b", &longest];
+    for id in supported.into_iter().chain(UNSUPPORTED.split('|')).chain([&*long]) {
+        let is_supported = supported.contains(&id);
+        let answer = api.raw("GET", b"/me/wallet", &[("x-user-id", id.as_bytes())], b"").await;
+        let expected = if is_supported { (200, Value::Null) } else { (403, json!("user-id-unsupported")) };
+        assert_eq!((answer.status, answer.json()["code"].clone()), expected, "{id:?}");
+        assert_eq!(on_aws(token(id)).await, expected, "{id:?}");
+        // In a path and in a body it is the request that is wrong.
+        let encoded = id.bytes().map(|byte| format!("%{byte:02X}")).collect::<Vec<_>>().concat();
+        let path = format!("/wallets/{encoded}");
+        let in_path = api.raw("GET", path.as_bytes(), &[], b"").await;
+        let splits = id.is_empty() || id.contains('/');
+        let wrong = if splits { 404 } else { 400 };
+        assert_eq!(in_path.status, if is_supported { 200 } else { wrong }, "{id:?}");
+        let body = with(random(100, 1), &json!({"recipients": [id]}));
+        let in_body = api.post("/packets").by("poor").key("k").json(&body).await;
+        assert_eq!(in_body.status, if is_supported { 402 } else { 400 }, "{id:?}");
+    }
+    // A token without a subject would come again too. Without a token nobody asks, and two headers are like two tokens.
+    assert_eq!(on_aws(json!({"jwt": {"claims": {}, "scopes": null}})).await, (403, json!("user-id-unsupported")));
+    assert_eq!(on_aws(Value::Null).await, (401, json!("unauthenticated")));
+    api.get("/me/wallet").await.refused(401, "unauthenticated");
+    for second in ["alice", "bob", ""] {
+        let headers: [(&str, &[u8]); 2] = [("x-user-id", b"alice"), ("x-user-id", second.as_bytes())];
+        api.raw("GET", b"/me/wallet", &headers, b"").await.refused(401, "unauthenticated");
+    }
+    // White space around a header's value is no part of it.
+    let spaced = api.raw("GET", b"/me/wallet", &[("x-user-id", b"  alice \t")], b"").await;
+    assert_eq!(spaced.expect(200)["user_id"], "alice");
+    // Bytes that are no text are no user's either.
+    api.raw("GET", b"/me/wallet", &[("x-user-id", b"\xff")], b"").await.refused(403, "user-id-unsupported");
+}
+
+/// A key as a string of structured fields.
+fn quoted(key: &str) -> String {
+    format!("\"{}\"", key.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// 8. Keys that other systems make, as they are and as the IETF's draft writes them.
+#[tokio::test]
+async fn an_idempotency_key_is_any_visible_text_with_or_without_quotes() {
+    let api = Api::start().await;
+    api.fund("alice", 10_000).await;
+    let (all, longest): (String, String) = (('!'..='~').collect(), "k".repeat(255));
+    let (hashes, quotes) = ("#".repeat(255), "\"".repeat(255));
+    let made = "order:17 Order:17 {8e03978e-40d5-43dd-bc93-6894a57f9324} urn:uuid:8e03978e-40d5-43dd-bc93-6894a57f9324 \
+        https://shop.example/orders/17?try=1#pay YWJj+/== a,b a.b # KEY#order:17 WALLET# a\"b \" \"a a\" \\ \\\" 'a' %22a%22";
+    let keys: Vec<&str> = made.split(' ').chain([&*all, &longest, &hashes, &quotes]).collect();
+    let mut packets = Vec::new();
+    for key in &keys {
+        let ask = |key: &str| api.post("/packets").by("alice").key(key).json(&random(100, 10));
+        let sent = ask(key).await.expect(201);
+        for same in [(*key).to_owned(), quoted(key)] {
+            assert_eq!(ask(&same).await.expect(200), sent, "{same}");
+            let for_user = api.post("/users/alice/packets").key(&same).json(&random(100, 10)).await;
+            assert_eq!(for_user.expect(200), sent, "{same}");
+        }
+        let other = api.post("/packets").by("alice").key(&quoted(key)).json(&random(101, 10)).await;
+        other.refused(422, "idempotency-key-reused");
+        packets.push(text(&sent["packet_id"]));
+    }
+    packets.sort();
+    packets.dedup();
+    assert_eq!(packets.len(), keys.len(), "each is a key of its own");
+    // As at API Gateway, two headers are one with a comma, which a key can have.
+    let two = api.post("/packets").by("alice").key("one").key("two").json(&random(100, 10)).await.expect(201);
+    assert_eq!(api.post("/packets").by("alice").key("one,two").json(&random(100, 10)).await.expect(200), two);
+    // In quotes first.
+    let sent = api.post("/packets").by("alice").key("\"first\"").json(&random(100, 10)).await.expect(201);
+    assert_eq!(api.post("/packets").by("alice").key("first").json(&random(100, 10)).await.expect(200), sent);
+
+    let books = api.books("alice").await;
+    let long = "k".repeat(256);
+    for bad in ["", "\"\"", " ", "a b", "\"a b\"", "a\tb", "ключ", "é", &long, &quoted(&long)] {
+        let answer = api.post("/packets").by("alice").header("idempotency-key", bad).json(&random(100, 10)).await;
+        assert_eq!(answer.refused(400, "invalid-request"), ["Idempotency-Key"], "{bad}");
+    }
+    // The operator's ids stay plain.
+    for id in ["order:17", "%22order%22", &long] {
+        let answer = api.put(format!("/wallets/alice/deposits/{id}")).json(&json!({"amount": 1})).await;
+        assert_eq!(answer.refused(400, "invalid-request"), ["deposit_id"], "{id}");
+    }
+    assert_eq!(api.books("alice").await, books);
+    tests::audit_table(&dynamodb_at(api.local.dynamodb_url()), "hongbao").await;
+}
+
+/// 8. The document's pattern is exactly what the service accepts.
+#[test]
+fn the_document_says_exactly_which_keys_are_accepted() {
+    let schema = SPEC.validator(&SPEC.document["components"]["schemas"]["IdempotencyKey"]);
+    let alphabet = ["\"", "\\", "a", "#", " ", "é"];
+    let words = (0..=5_u32).flat_map(|length| {
+        (0..alphabet.len().pow(length)).map(move |number| {
+            (0..length).map(|place| alphabet[number / alphabet.len().pow(place) % alphabet.len()]).collect::<String>()
+        })
+    });
+    let long = (253..=257).flat_map(|length| {
+        ["k", "\"", "\\"]
+            .map(|letter| letter.repeat(length))
+            .into_iter()
+            .flat_map(|key| [quoted(&key), format!("\"{key}"), key])
+    });
+    for key in words.chain(long) {
+        let mut request = Request::default();
+        request
+            .headers_mut()
+            .extend(key.parse().ok().map(|value| (http::HeaderName::from_static("idempotency-key"), value)));
+        assert_eq!(schema.is_valid(&json!(key)), idempotency_key(&request).is_ok(), "{key}");
+    }
+}
+
+/// 12. Health checks, link checkers and caches ask with HEAD.
+#[tokio::test]
+async fn head_is_answered_wherever_get_is() {
+    let api = Api::start().await;
+    let body = with(random(100, 2), &json!({"recipients": ["alice", "bob"], "reference": "order-17"}));
+    let packet = api.packet("alice", "k", &body).await;
+    let tag = api.view("alice", &packet).await.header("etag").unwrap().to_owned();
+    let mut asked = 0;
+    for operation in SPEC.operations().into_iter().filter(|operation| operation.method == "GET") {
+        let filled = operation.path.replace("{packet_id}", &packet).replace("{user_id}", "alice");
+        let fine = if filled == "/operator/packets" { format!("{filled}?reference=order-17") } else { filled };
+        let absent = fine.replace(&packet, "38FS4S83HF3Y07WMYNH727QYT0");
+        let alice: (&str, &[u8]) = ("x-user-id", b"alice");
+        for (path, headers) in [
+            (&*fine, &[alice][..]),
+            (&fine, &[]),
+            (&fine, &[("x-user-id", b"mallory")]),
+            (&fine, &[("x-user-id", b"a/b")]),
+            (&fine, &[alice, ("if-none-match", tag.as_bytes())]),
+            (&fine, &[alice, ("if-none-match", b"*")]),
+            (&absent, &[alice]),
+            (&format!("{fine}/nowhere"), &[alice]),
+            (&format!("{}?limit=0", operation.path.replace(['{', '}'], "")), &[alice]),
+        ] {
+            asked += u32::from(same_head(&api, path, headers).await.status == 200);
+        }
+    }
+    assert!(asked > 14, "{asked}");
+    for path in ["/", "/p/38FS4S83HF3Y07WMYNH727QYT0", "/assets/app.js", "/config.json", "/_local/health"] {
+        assert_eq!(same_head(&api, path, &[]).await.status, 200, "{path}");
+        same_head(&api, path, &[("accept-encoding", b"gzip")]).await;
+    }
+    for path in ["/nowhere", "/assets/none.js", "/_local/settle", "/_local/rush"] {
+        assert!(same_head(&api, path, &[]).await.status > 400, "{path}");
+    }
+    // Where there is no GET there is no HEAD. `Allow` says where there is one.
+    for (method, path, allow) in [
+        ("HEAD", "/packets", "POST"),
+        ("HEAD", "/packets/x/grab", "POST"),
+        ("PUT", "/me/wallet", "GET, HEAD"),
+        ("POST", "/packets/x", "GET, HEAD"),
+        ("PUT", "/users/alice/packets", "GET, HEAD, POST"),
+        ("POST", "/_local/health", "GET, HEAD"),
+    ] {
+        let answer = api.unchecked(method, path.as_bytes(), &[], b"").await;
+        assert_eq!((answer.status, answer.header("allow")), (405, Some(allow)), "{method} {path}");
+    }
+}
+
+/// The answer to a HEAD, which must be that to the GET without its body.
+async fn same_head(api: &Api, path: &str, headers: &[(&str, &[u8])]) -> Answer {
+    let get = api.unchecked("GET", path.as_bytes(), headers, b"").await;
+    let head = api.unchecked("HEAD", path.as_bytes(), headers, b"").await;
+    assert_eq!((head.status, head.bytes.len()), (get.status, 0), "{}", head.describe());
+    let mut of_get = get.headers.clone();
+    let mut of_head = head.headers.clone();
+    assert!(of_head.contains_key("content-type") || head.status == 304, "{}", head.describe());
+    for all in [&mut of_get, &mut of_head] {
+        all.remove("date");
+        if get.status >= 400 {
+            // A problem has the number of its request.
+            all.remove("content-length");
+        }
+    }
+    assert_eq!(of_head, of_get, "{path}");
+    head
+}
+
+/// 10. Below a base path the API and the page are as without it. Paths that only begin alike are others.
+#[tokio::test]
+async fn everything_works_below_a_base_path() {
+    let options = Options { base_path: Some("/api/hongbao".to_owned()), ..Options::ephemeral() };
+    let api = Api::start_with(options).await;
+    let base = api.local.url();
+    assert!(base.ends_with("/api/hongbao"), "{base}");
+    let packet = api.packet("alice", "k", &with(random(20, 2), &json!({"reference": "r"}))).await;
+    assert_eq!(api.grab("bob", &packet).await.expect(200)["outcome"], "grabbed");
+    assert_eq!(api.all("bob", "/me/claims", "claims", 1).await.len(), 1);
+    let found = api.get("/operator/packets?reference=r").await.expect(200);
+    assert_eq!(found["packets"].as_array().map(Vec::len), Some(1));
+    api.get("/nowhere").by("alice").await.refused(404, "route-not-found");
+
+    // As a browser asks: the answers are not those of the document.
+    let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+    let get = async |url: String| {
+        let answer = http.get(url).send().await.unwrap();
+        let location = answer.headers().get("location").map(|to| to.to_str().unwrap().to_owned());
+        (answer.status().as_u16(), location, answer.text().await.unwrap())
+    };
+    assert_eq!(get(base.clone()).await.1.as_deref(), Some("/api/hongbao/"));
+    assert_eq!(get(format!("{base}?a=b")).await.1.as_deref(), Some("/api/hongbao/?a=b"));
+    let (_, _, config) = get(format!("{base}/config.json")).await;
+    assert_eq!(serde_json::from_str::<Value>(&config).unwrap()["api"], "/api/hongbao");
+    assert_eq!(get(format!("{base}/_local/health")).await.0, 200);
+    let host = base.strip_suffix("/api/hongbao").unwrap();
+    let others = "/ /api /api/ /api/hongbaoX/ /api/hongbaoX/me/wallet /API/hongbao/ /me/wallet /_local/health";
+    for path in others.split(' ') {
+        let (status, _, body) = get(format!("{host}{path}")).await;
+        let code = serde_json::from_str::<Value>(&body).map(|body| text(&body["code"])).unwrap_or(body);
+        assert_eq!((status, &*code), (404, "route-not-found"), "{path}");
+    }
+}

@@ -1,13 +1,12 @@
-//! `POST /packets`
+//! `POST /packets`, also of packets that start later.
 
-use std::future::IntoFuture;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use shared::domain::Timestamp;
 use shared::ports::{Clock, System};
 
 use super::api::{Api, random, text, with};
-use super::spec::Answer;
 
 #[tokio::test]
 async fn a_packet_is_sent_and_paid_for() {
@@ -41,24 +40,6 @@ async fn a_packet_is_sent_and_paid_for() {
 fn seconds_open(packet: &Value) -> i64 {
     let at = |field: &str| text(&packet[field]).parse::<jiff::Timestamp>().unwrap().as_millisecond();
     at("expires_at") - at("created_at")
-}
-
-#[tokio::test]
-async fn packet_ids_sort_by_time() {
-    let api = Api::start().await;
-    let mut ids = Vec::new();
-    for i in 0..5 {
-        ids.push(api.packet("alice", &format!("k{i}"), &random(10, 1)).await);
-        let created = text(&api.view("alice", &ids[i]).await.expect(200)["created_at"]);
-        // Ids of the same millisecond have no order.
-        shared::redis::test_server::poll("the next millisecond", async || {
-            (jiff::Timestamp::now()
-                > created.parse::<jiff::Timestamp>().unwrap() + jiff::SignedDuration::from_millis(1))
-            .then_some(())
-        })
-        .await;
-    }
-    assert!(ids.is_sorted(), "{ids:?}");
 }
 
 #[tokio::test]
@@ -130,46 +111,6 @@ async fn the_same_request_under_the_same_key_is_one_packet() {
 }
 
 #[tokio::test]
-async fn two_keys_are_two_packets() {
-    let api = Api::start().await;
-    let one = api.packet("alice", "k-1", &random(100, 1)).await;
-    let two = api.packet("alice", "k-2", &random(100, 1)).await;
-    assert_ne!(one, two);
-    assert_eq!(api.balance("alice").await, 0);
-}
-
-#[tokio::test]
-async fn fifty_sends_at_once_under_one_key_are_one_packet() {
-    let api = Api::start().await;
-    api.fund("alice", 100_000).await;
-    let sends = (0..50).map(|_| api.post("/packets").by("alice").key("k").json(&random(1_000, 10)).into_future());
-    let answers: Vec<Answer> = futures::future::join_all(sends).await;
-    assert_eq!(answers.iter().filter(|answer| answer.status == 201).count(), 1);
-    assert_eq!(answers.iter().filter(|answer| answer.status == 200).count(), 49);
-    assert!(answers.iter().all(|answer| answer.bytes == answers[0].bytes));
-    assert_eq!(api.balance("alice").await, 99_000);
-}
-
-#[tokio::test]
-async fn a_send_needs_one_valid_key() {
-    let api = Api::start().await;
-    api.fund("alice", 1_000).await;
-    let books = api.books("alice").await;
-    let send = || api.post("/packets").by("alice").json(&random(100, 1));
-    let long = "k".repeat(256);
-    for bad in ["", " ", "a b", "\"\"", "ключ", "a\tb", &long] {
-        assert_eq!(send().header("idempotency-key", bad).await.refused(400, "invalid-request"), ["Idempotency-Key"]);
-    }
-    assert_eq!(send().await.refused(400, "invalid-request"), ["Idempotency-Key"], "missing");
-    assert_eq!(api.books("alice").await, books);
-    // As at API Gateway, two are one with a comma, which a key can have.
-    send().key("a").key("b").await.expect(201);
-    assert_eq!(send().key("a,b").await.status, 200);
-    send().key(&long[1..]).await.expect(201);
-    send().key("-").await.expect(201);
-}
-
-#[tokio::test]
 async fn a_refused_send_leaves_its_key_free() {
     let api = Api::start().await;
     api.fund("alice", 1_000).await;
@@ -178,4 +119,115 @@ async fn a_refused_send_leaves_its_key_free() {
     send(&random(2_000, 1)).await.refused(402, "insufficient-balance");
     send(&random(500, 5)).await.expect(201);
     send(&random(2_000, 1)).await.refused(422, "idempotency-key-reused");
+}
+
+fn ahead(time: Duration) -> Timestamp {
+    System.now().after(time)
+}
+
+fn starting(at: Timestamp) -> Value {
+    with(random(1_000, 4), &json!({"starts_at": at.to_string(), "expires_in_s": 60}))
+}
+
+#[tokio::test]
+async fn nobody_grabs_before_the_start() {
+    let api = Api::start().await;
+    let starts_at = ahead(Duration::from_hours(1));
+    let sent = api.send("alice", "k", &starting(starts_at)).await;
+    let packet = text(&sent["packet_id"]);
+    assert_eq!((&sent["status"], &sent["starts_at"]), (&json!("scheduled"), &json!(starts_at.to_string())));
+    let expires_at: Timestamp = text(&sent["expires_at"]).parse().unwrap();
+    assert_eq!(expires_at, starts_at.after(Duration::from_mins(1)), "expires_in_s counts from the start");
+    let view = api.view("bob", &packet).await.expect(200);
+    assert_eq!((&view["status"], &view["starts_at"]), (&sent["status"], &sent["starts_at"]));
+
+    for user in ["bob", "alice"] {
+        let early = api.grab(user, &packet).await.expect(200);
+        let after = early["retry_after_ms"].as_u64().unwrap();
+        assert!((3_590_000..=3_605_000).contains(&after), "the time to the start and up to 5 s: {after}");
+        let expected = json!({
+            "outcome": "not_started", "packet_id": packet, "starts_at": starts_at.to_string(), "retry_after_ms": after
+        });
+        assert_eq!(early, expected);
+    }
+    assert_eq!(api.balance("alice").await, 0, "it is paid for");
+}
+
+#[tokio::test]
+async fn it_is_a_packet_like_any_other_from_the_start_on() {
+    let api = Api::start().await;
+    let starts_at = ahead(Duration::from_secs(2));
+    let body = starting(starts_at);
+    let first = api.send("alice", "k", &body).await;
+    let packet = text(&first["packet_id"]);
+    let grabbed = loop {
+        let answer = api.grab("bob", &packet).await.expect(200);
+        if answer["outcome"] != "not_started" {
+            break answer;
+        }
+    };
+    assert_eq!(grabbed["outcome"], "grabbed");
+    let grabbed_at: Timestamp = text(&grabbed["grabbed_at"]).parse().unwrap();
+    assert!(grabbed_at >= starts_at, "{grabbed_at} is before {starts_at}");
+    let view = api.view("bob", &packet).await.expect(200);
+    assert_eq!((&view["status"], &view["claimed_count"]), (&json!("open"), &json!(1)));
+
+    // The start is past by now. The same send is answered as before all the same, and another one is refused.
+    let again = api.post("/packets").by("alice").key("k").json(&body).await;
+    assert_eq!(again.header("idempotent-replayed"), Some("true"));
+    assert_eq!(again.expect(200), first);
+    api.post("/packets").by("alice").key("k-2").json(&body).await.refused(400, "invalid-request");
+    let other = starting(ahead(Duration::from_hours(2)));
+    api.post("/packets").by("alice").key("k").json(&other).await.refused(422, "idempotency-key-reused");
+    assert_eq!(api.balance("alice").await, 0);
+}
+
+#[tokio::test]
+async fn a_start_is_a_time_within_a_week() {
+    const DAY: Duration = Duration::from_hours(24);
+    let api = Api::start().await;
+    api.fund("alice", 1_000).await;
+    for starts_at in [
+        json!(System.now().to_string()),
+        json!(System.now().before(DAY).to_string()),
+        json!(ahead(DAY * 7 + Duration::from_mins(1)).to_string()),
+        json!("9999-12-31T23:59:59.999Z"),
+        json!("1969-12-31T23:59:59.000Z"),
+        json!("tomorrow"),
+        json!("2027-01-01"),
+        json!(""),
+        json!(1_798_761_600_000_u64),
+    ] {
+        let body = with(random(1_000, 4), &json!({"starts_at": starts_at}));
+        api.post("/packets").by("alice").key("k").json(&body).await.refused(400, "invalid-request");
+    }
+    assert_eq!(api.balance("alice").await, 1_000);
+    // The key is still free. An offset from UTC names the same moment.
+    let body = with(random(1_000, 4), &json!({"starts_at": ahead(DAY * 6).to_string().replace('Z', "+00:00")}));
+    api.post("/packets").by("alice").key("k").json(&body).await.expect(201);
+}
+
+#[tokio::test]
+async fn early_users_load_a_packet_that_redis_has_lost() {
+    let api = Api::start().await;
+    let sent = api.send("alice", "k", &starting(ahead(Duration::from_hours(1)))).await;
+    let packet = text(&sent["packet_id"]);
+    api.flush().await;
+    assert_eq!(api.grab("bob", &packet).await.expect(200)["outcome"], "not_started");
+}
+
+#[tokio::test]
+async fn recipients_come_before_the_start_and_the_passphrase_after_it() {
+    let api = Api::start().await;
+    let guard = json!({"recipients": ["bob"], "passphrase": "abc"});
+    let sent = api.send("alice", "k", &with(starting(ahead(Duration::from_hours(1))), &guard)).await;
+    let packet = text(&sent["packet_id"]);
+    api.grab("eve", &packet).await.refused(403, "not-a-recipient");
+    for path in [format!("/packets/{packet}/grab"), format!("/users/bob/packets/{packet}/grab")] {
+        let early = api.post(path).by("bob").json(&json!({"passphrase": "wrong"})).await.expect(200);
+        assert_eq!(early["outcome"], "not_started");
+    }
+    let sent_packets = api.get("/me/packets").by("alice").await.expect(200);
+    let row = &sent_packets["packets"][0];
+    assert_eq!((&row["status"], &row["starts_at"]), (&json!("scheduled"), &sent["starts_at"]));
 }

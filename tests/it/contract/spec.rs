@@ -232,7 +232,7 @@ impl Spec {
 }
 
 /// The methods of a path's operations. Beside each GET there is a HEAD.
-pub fn methods(operations: &[Operation<'_>]) -> Vec<&'static str> {
+fn methods(operations: &[Operation<'_>]) -> Vec<&'static str> {
     let of = |operation: &Operation<'_>| match operation.method {
         "GET" => vec!["GET", "HEAD"],
         method => vec![method],

@@ -1,21 +1,24 @@
 //! The function that publishes events: with the queue, the bus and the dead letters behind AWS' protocol.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
-use http::{Request, Response};
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Bytes, Incoming};
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpListener;
+use http::Response;
+use http_body_util::Full;
+use hyper::body::Bytes;
+use tests::relay::stand_in;
 
 use super::*;
 
 const QUEUE: &str = "https://sqs.example/queue";
 const BUS: &str = "arn:aws:events:local:123456789012:event-bus/hongbao";
 const DEAD: &str = "https://sqs.example/dead";
+
+/// An answer in AWS' protocol.
+pub(super) fn aws_answer(status: u16, body: &Value) -> Response<Full<Bytes>> {
+    let answer = Response::builder().status(status).header("content-type", "application/x-amz-json-1.0");
+    answer.body(body.to_string().into()).unwrap()
+}
 
 /// SQS and `EventBridge`, as far as the function calls them.
 #[derive(Default)]
@@ -29,30 +32,13 @@ struct Aws {
 
 impl Aws {
     async fn start(self: &Arc<Self>) -> String {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
         let aws = Arc::clone(self);
-        tokio::spawn(async move {
-            loop {
-                let (socket, _) = listener.accept().await.unwrap();
-                let aws = Arc::clone(&aws);
-                let service = service_fn(move |request: Request<Incoming>| {
-                    let aws = Arc::clone(&aws);
-                    async move {
-                        let operation = request.headers()["x-amz-target"].to_str().unwrap().to_owned();
-                        let body = request.into_body().collect().await.unwrap().to_bytes();
-                        let (status, answer) = aws.answer(&operation, &serde_json::from_slice(&body).unwrap());
-                        let response =
-                            Response::builder().status(status).header("content-type", "application/x-amz-json-1.0");
-                        Ok::<_, Infallible>(response.body(Full::<Bytes>::from(answer.to_string())).unwrap())
-                    }
-                });
-                tokio::spawn(
-                    hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(socket), service),
-                );
-            }
+        let address = stand_in(move |request| {
+            let operation = request.headers()["x-amz-target"].to_str().unwrap().to_owned();
+            let (status, answer) = aws.answer(&operation, &serde_json::from_slice(request.body()).unwrap());
+            async move { aws_answer(status, &answer) }
         });
-        url
+        format!("http://{}", address.await)
     }
 
     fn answer(&self, operation: &str, body: &Value) -> (u16, Value) {
@@ -118,7 +104,7 @@ fn cases() -> Vec<Value> {
 }
 
 /// Records with their numbers in the stream.
-pub(super) fn batch(records: impl IntoIterator<Item = Value>) -> Value {
+fn batch(records: impl IntoIterator<Item = Value>) -> Value {
     let records = records.into_iter().zip(1..).map(|(mut record, number)| {
         record["eventID"] = format!("event-{number}").into();
         record["dynamodb"]["SequenceNumber"] = number.to_string().into();
@@ -128,7 +114,7 @@ pub(super) fn batch(records: impl IntoIterator<Item = Value>) -> Value {
 }
 
 /// So many claims, each of another slip.
-pub(super) fn claims(count: u32) -> Vec<Value> {
+fn claims(count: u32) -> Vec<Value> {
     let claim = cases().into_iter().find(|case| case["events"][0]["type"] == "SlipClaimed").unwrap();
     let numbered = (0..count).map(|slip| {
         let mut record = claim["record"].clone();

@@ -1,6 +1,8 @@
-//! A walk through everything that the functions do, each under an emulator with its own recorded access to the ledger.
+//! A walk through everything that the functions do, each under an emulator with its own recorded access to the ledger: the actions that
+//! each calls are those of `tests/aws/actions.json`, which the tests of the roles use.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use redis::cmd;
@@ -64,59 +66,41 @@ impl Walk {
         let password = format!(">{}", secret("Redis' password"));
         let stores = Stores::start_with(&["--user", REDIS_USER, "on", &password, "~*", "&*", "+@all"]).await;
         let redis = format!("redis://{REDIS_USER}:{}@127.0.0.1:{}", secret("Redis' password"), stores.redis.port());
-        let mut functions = BTreeMap::new();
-        let mut promising = None;
-        for name in BOTH_STORES.into_iter().chain(LEDGER_ALONE) {
-            let relay = Relay::start(stores.dynamodb.url()).await;
-            let url = relay.url();
-            let mut variables = vec![
-                ("AWS_ENDPOINT_URL_DYNAMODB", &*url),
-                ("AWS_SECRET_ACCESS_KEY", secret("the function's secret key")),
-                ("AWS_SESSION_TOKEN", secret("the function's session token")),
-                ("AWS_LAMBDA_LOG_FORMAT", "JSON"),
-                ("AWS_LAMBDA_LOG_LEVEL", level),
-            ];
-            if BOTH_STORES.contains(&name) {
-                variables.push(("REDIS_URL", &*redis));
-            }
-            if name == "send" {
-                let variables = [&variables[..], &[("GRAB_ACK", "redis")]].concat();
-                promising = Some(stores.function(name, &variables).await);
-            }
-            functions.insert(name, (stores.function(name, &variables).await, relay));
-        }
-        for (name, repairs) in [("operate-read", "false"), ("operate-repair", "true")] {
-            let relay = Relay::start(stores.dynamodb.url()).await;
-            let url = relay.url();
-            let variables = [
-                ("AWS_ENDPOINT_URL_DYNAMODB", &*url),
-                ("AWS_SECRET_ACCESS_KEY", secret("the function's secret key")),
-                ("AWS_SESSION_TOKEN", secret("the function's session token")),
-                ("AWS_LAMBDA_LOG_FORMAT", "JSON"),
-                ("AWS_LAMBDA_LOG_LEVEL", level),
-                ("REDIS_URL", &redis),
-                ("OPERATE_REPAIRS", repairs),
-            ];
-            functions.insert(name, (stores.function("operate", &variables).await, relay));
-        }
-        let relay = Relay::start(stores.dynamodb.url()).await;
-        let url = relay.url();
+        let redis = ("REDIS_URL", &*redis);
         // It finds no secret, and notes that.
         let nowhere = "http://127.0.0.1:1";
-        let variables = [
-            ("AWS_ENDPOINT_URL_DYNAMODB", &*url),
+        let of_webhooks = vec![
             ("AWS_ENDPOINT_URL_SECRETS_MANAGER", nowhere),
             ("AWS_ENDPOINT_URL_SQS", nowhere),
-            ("AWS_SECRET_ACCESS_KEY", secret("the function's secret key")),
-            ("AWS_SESSION_TOKEN", secret("the function's session token")),
-            ("AWS_LAMBDA_LOG_FORMAT", "JSON"),
-            ("AWS_LAMBDA_LOG_LEVEL", level),
             ("WEBHOOK_URL", "https://app.example/webhooks"),
             ("WEBHOOK_SECRET", "webhooks"),
             ("WEBHOOK_QUEUE", nowhere),
             ("WEBHOOK_DEAD_LETTERS", nowhere),
         ];
-        functions.insert("notify", (stores.function("notify", &variables).await, relay));
+        let mut programs = vec![("notify", "notify", of_webhooks)];
+        programs.extend(BOTH_STORES.map(|name| (name, name, vec![redis])));
+        programs.extend(LEDGER_ALONE.map(|name| (name, name, Vec::new())));
+        for (name, repairs) in [("operate-read", "false"), ("operate-repair", "true")] {
+            programs.push((name, "operate", vec![redis, ("OPERATE_REPAIRS", repairs)]));
+        }
+        let (mut functions, mut promising) = (BTreeMap::new(), None);
+        for (name, program, own) in programs {
+            let relay = Relay::start(stores.dynamodb.url()).await;
+            let url = relay.url();
+            let common = [
+                ("AWS_ENDPOINT_URL_DYNAMODB", &*url),
+                ("AWS_SECRET_ACCESS_KEY", secret("the function's secret key")),
+                ("AWS_SESSION_TOKEN", secret("the function's session token")),
+                ("AWS_LAMBDA_LOG_FORMAT", "JSON"),
+                ("AWS_LAMBDA_LOG_LEVEL", level),
+            ];
+            let variables = [&common[..], &own].concat();
+            if name == "send" {
+                let variables = [&variables[..], &[("GRAB_ACK", "redis")]].concat();
+                promising = Some(stores.function(name, &variables).await);
+            }
+            functions.insert(name, (stores.function(program, &variables).await, relay));
+        }
         Self { stores, functions, promising: promising.unwrap(), requests: Vec::new() }
     }
 
@@ -301,4 +285,68 @@ pub async fn walked(level: &str) -> Walked {
     let mut logs: BTreeMap<_, _> = walk.functions.iter().map(|(name, (function, _))| (*name, function.log())).collect();
     logs.entry("send").or_default().push_str(&walk.promising.log());
     Walked { passed, logs, requests: walk.requests }
+}
+
+/// Recorded actions: (name, table or index, enclosing transaction) → prefixes of the keys.
+type Actions = BTreeMap<(String, String, Option<String>), BTreeSet<String>>;
+
+const FILE: &str = "tests/aws/actions.json";
+/// If this variable is set, the test writes the file instead of checking it.
+const RENEW: &str = "RENEW_ACTIONS";
+
+/// The actions that IAM sees in a request.
+fn add(actions: &mut Actions, Passed { operation, body }: &Passed) {
+    let on = body["IndexName"].as_str().map_or("table".to_owned(), |index| format!("index/{index}"));
+    let Some(writes) = body["TransactItems"].as_array() else {
+        actions.entry((operation.clone(), on, None)).or_default();
+        return;
+    };
+    for (kind, write) in writes.iter().flat_map(|write| write.as_object().unwrap()) {
+        let key = if kind == "Put" { &write["Item"]["PK"]["S"] } else { &write["Key"]["PK"]["S"] };
+        let key = key.as_str().unwrap();
+        let kind_of_key = &key[..=key.find('#').unwrap()];
+        let action = (format!("{kind}Item"), on.clone(), Some(operation.clone()));
+        actions.entry(action).or_default().insert(kind_of_key.to_owned());
+    }
+}
+
+/// The file's format: one action per line.
+fn written(all: &BTreeMap<&str, Actions>) -> String {
+    let mut functions = Vec::new();
+    for (function, actions) in all {
+        let mut text = format!("  \"{function}\": [\n");
+        for (n, ((action, on, within), keys)) in actions.iter().enumerate() {
+            let mut line = format!("{{\"action\": \"dynamodb:{action}\", \"on\": \"{on}\"");
+            if let Some(within) = within {
+                let keys = serde_json::to_string(keys).unwrap().replace(',', ", ");
+                write!(line, ", \"in\": \"{within}\", \"keys\": {keys}").unwrap();
+            }
+            let comma = if n + 1 < actions.len() { "," } else { "" };
+            writeln!(text, "    {line}}}{comma}").unwrap();
+        }
+        text.push_str("  ]");
+        functions.push(text);
+    }
+    format!("{{\n{}\n}}\n", functions.join(",\n"))
+}
+
+#[tokio::test]
+async fn the_recorded_actions_are_those_that_the_functions_call() {
+    let mut all: BTreeMap<&str, Actions> = BTreeMap::new();
+    for (function, passed) in &walked("INFO").await.passed {
+        let actions = all.entry(function).or_default();
+        for passed in passed {
+            add(actions, passed);
+        }
+    }
+    let (path, recorded) = (repository(FILE), written(&all));
+    if std::env::var_os(RENEW).is_some() {
+        std::fs::write(path, recorded).unwrap();
+        return;
+    }
+    assert_eq!(
+        recorded,
+        std::fs::read_to_string(path).unwrap(),
+        "if the code is right, run `make generate ONLY=actions`"
+    );
 }

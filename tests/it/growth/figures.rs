@@ -1,18 +1,16 @@
-//! Counts what an action costs: at the ledger, in Redis, and in the log.
+//! Counts what an action costs: at the ledger and in Redis.
 
-use std::io;
 use std::ops::Sub;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use redis::cmd;
-use serde_json::{Value, json};
 use shared::domain::PartId;
 use shared::ledger::keys::{DUE_AT, DUE_SHARD};
 use shared::memory::MemoryTable;
 use shared::ports::{Batch, Item, Key, Query, Table, TableError, TransactError, Write};
-use shared::redis::{PartKeys, free_slips};
-use tracing_subscriber::fmt::MakeWriter;
+use shared::redis::{Call, Connection, PartKeys, RedisError, RedisStore, Server, free_slips};
+use tokio::runtime::Runtime;
 
 /// A figure of an action.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -31,12 +29,10 @@ pub enum Figure {
     Transactions,
     /// Write request units.
     WriteUnits,
-    /// Bytes of log lines.
-    Log,
 }
 
 /// Every figure, with its name in the page.
-pub const FIGURES: [(Figure, &str); 8] = [
+pub const FIGURES: [(Figure, &str); 7] = [
     (Figure::Calls, "Redis calls"),
     (Figure::Commands, "Redis commands"),
     (Figure::Moved, "Redis bytes moved"),
@@ -44,7 +40,6 @@ pub const FIGURES: [(Figure, &str); 8] = [
     (Figure::ReadUnits, "read units"),
     (Figure::Transactions, "transactions"),
     (Figure::WriteUnits, "write units"),
-    (Figure::Log, "log bytes"),
 ];
 
 /// What an action cost.
@@ -226,59 +221,6 @@ impl Table for CountedTable {
     }
 }
 
-/// What is logged, in the format of a function on Lambda.
-#[derive(Clone, Default)]
-pub struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
-
-impl Log {
-    /// Its bytes so far. A duration counts as one of four digits, so that the count is the same on every machine.
-    pub fn bytes(&self) -> u64 {
-        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
-        let lines = text.lines().map(|line| {
-            let mut line: Value = serde_json::from_str(line).unwrap();
-            if let Some(duration) = line["fields"].get_mut("duration_us") {
-                *duration = json!(1_000);
-            }
-            line.to_string().len() as u64
-        });
-        lines.sum()
-    }
-
-    /// Logs of this thread go here until the guard is dropped.
-    pub fn listen(&self) -> tracing::subscriber::DefaultGuard {
-        let format = tracing_subscriber::fmt().with_target(false).with_writer(self.clone()).with_timer(AnyTime).json();
-        tracing::subscriber::set_default(format.with_current_span(false).with_span_list(false).finish())
-    }
-}
-
-/// A time of as many letters as any.
-struct AnyTime;
-
-impl tracing_subscriber::fmt::time::FormatTime for AnyTime {
-    fn format_time(&self, line: &mut tracing_subscriber::fmt::format::Writer<'_>) -> std::fmt::Result {
-        line.write_str("2026-01-01T00:00:00.000Z")
-    }
-}
-
 /// Reads the counters of a Redis server.
 pub struct RedisCounters {
     connection: redis::Connection,
@@ -348,14 +290,58 @@ pub struct Counters {
     pub plain: Arc<AtomicU64>,
     /// The ledger.
     pub table: CountedTable,
-    /// The log.
-    pub log: Log,
 }
 
 impl Counters {
     /// Everything that was counted so far.
     pub fn read(&self) -> Figures {
-        let figures = self.table.add_to(Figures::default()).with(Figure::Log, self.log.bytes());
+        let figures = self.table.add_to(Figures::default());
         self.redis.lock().unwrap().add_to(figures, self.plain.load(Ordering::SeqCst))
+    }
+}
+
+/// Where the time of Redis' clients goes on.
+static REAL_TIME: LazyLock<Runtime> =
+    LazyLock::new(|| tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap());
+
+/// Does `work` in real time. The caller's clock stands still meanwhile: tokio does not move a paused clock on while a
+/// blocking task runs. So no timeout depends on the machine, and nor does a pause between two polls.
+pub async fn in_real_time<F, V>(work: impl FnOnce() -> F + Send + 'static) -> V
+where
+    F: Future<Output = V>,
+    V: Send + 'static,
+{
+    tokio::task::spawn_blocking(move || REAL_TIME.block_on(work())).await.unwrap()
+}
+
+/// A real Redis, and the count of calls to it that are no scripts.
+#[derive(Clone, Debug)]
+pub struct SteadyServer {
+    connection: Connection,
+    /// Calls of plain commands.
+    plain: Arc<AtomicU64>,
+}
+
+/// See [`SteadyServer`].
+pub type Steady = RedisStore<SteadyServer>;
+
+impl SteadyServer {
+    /// Over this connection. Counts in `plain`.
+    pub const fn new(connection: Connection, plain: Arc<AtomicU64>) -> Self {
+        Self { connection, plain }
+    }
+}
+
+impl Server for SteadyServer {
+    async fn run(&self, call: &Call) -> Result<redis::Value, RedisError> {
+        if call.source().is_none() {
+            self.plain.fetch_add(1, Ordering::SeqCst);
+        }
+        let (connection, call) = (self.connection.clone(), call.clone());
+        in_real_time(move || async move { connection.run(&call).await }).await
+    }
+
+    fn is_cluster(&self) -> bool {
+        self.connection.is_cluster()
     }
 }

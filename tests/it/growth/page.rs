@@ -1,10 +1,11 @@
-//! The page of figures that `make growth` writes.
+//! The page of figures that `make growth` writes, and how each figure of each action may grow.
 
 use std::fmt::Write;
 use std::process::Command;
 
-use super::Measured;
 use super::figures::{FIGURES, Figure};
+use super::{Measured, PAGE, SLIPS_OF_MANY};
+
 use crate::repository;
 
 /// What was measured by one number, at each of its sizes.
@@ -85,11 +86,183 @@ pub fn write<'a>(sections: impl Iterator<Item = &'a Section>) {
     std::fs::write(repository("target/growth/report.md"), page).unwrap();
 }
 
+/// The order in which a figure may grow.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Order {
+    /// It stays as it is.
+    Constant,
+    /// With a packet's parts: one for each 1,000 slips, at most 16.
+    Parts,
+    /// With the bytes of their reports: a hundred, and a bit for each slip.
+    Reports,
+    /// With the 4 KB that a reader of a part's amounts begins: a byte for each of its slips here.
+    PartAmounts,
+    /// With the groups of 64 slips that share a key of the ledger.
+    Groups,
+    /// With those groups, up to the 64 that a view of a large packet may read.
+    Frontier,
+    /// With the number itself.
+    Each,
+    /// With the number itself, but a packet of several parts is read or reconciled once more.
+    EachAndMore,
+    /// With the number itself, in steps: a hash table that is full doubles.
+    Stored,
+    /// With the packets of a page.
+    Page,
+    /// Requests at the same time share one read, or the next one.
+    Shared,
+    /// The items of requests at the same time: eight are read at once, and a hundred in each request after that.
+    Items,
+    /// A large packet takes one read, others none.
+    OneRead,
+}
+
+/// The order of a figure of an action.
+pub type Orders = fn(&str, Figure) -> Order;
+
+impl Order {
+    fn at(self, size: u32) -> u64 {
+        let parts = size.div_ceil(1_000).min(16);
+        let factor = match self {
+            Self::Constant | Self::OneRead => 1,
+            Self::Parts => parts,
+            Self::Reports => 100 * parts + size / 8,
+            Self::PartAmounts => size.div_ceil(parts).div_ceil(4_096),
+            Self::Groups => size.div_ceil(64),
+            Self::Frontier => size.div_ceil(64).min(64),
+            Self::Each | Self::EachAndMore | Self::Stored => size,
+            Self::Page => size.min(PAGE),
+            Self::Shared => size.min(2),
+            Self::Items => size.min(8) + size / 100,
+        };
+        factor.into()
+    }
+
+    /// What it may be, whatever it is at smaller sizes. A unit counts as two halves.
+    const fn always(self) -> u64 {
+        match self {
+            Self::OneRead => 2,
+            _ => 0,
+        }
+    }
+
+    /// How much a figure may exceed its order: by a fifth. A table that has just doubled has room for as much again, and its slots are
+    /// less than half of what it stores.
+    const fn slack(self) -> (u64, u64) {
+        match self {
+            Self::Stored => (3, 2),
+            _ => (6, 5),
+        }
+    }
+
+    /// Whether only the growth from the smallest size counts: at some size a packet is treated in another way.
+    const fn has_a_step(self) -> bool {
+        matches!(self, Self::Frontier | Self::EachAndMore)
+    }
+}
+
+/// By the slips of a packet. Every other figure stays as it is.
+#[expect(clippy::match_same_arms, reason = "a row for each action and its figures")]
+pub fn by_slips_grow(action: &str, figure: Figure) -> Order {
+    use Figure::{Calls, Commands, Moved, ReadUnits, Reads, Transactions, WriteUnits};
+    use Order::{Constant, Each, EachAndMore, Frontier, Groups, OneRead, PartAmounts, Parts, Reports};
+    match (action, figure) {
+        ("send", Calls | Commands | Moved) => Parts,
+        ("send", WriteUnits) => Each,
+        ("winning grab, the first of a part in a process" | "losing grab, a hold left behind", ReadUnits) => {
+            PartAmounts
+        }
+        (
+            "first view" | "later view, after 11 s" | "claims, first page" | "newest claims, first page",
+            Reads | ReadUnits,
+        ) => Frontier,
+        ("losing grab, a hold left behind" | "losing grab, a process knows nothing", Moved) => Each,
+        (view, Calls | Commands) if view.contains("view") || view.contains("claims") => Parts,
+        (view, Moved) if view.contains("view") || view.contains("claims") => Reports,
+        ("losing grab, a hold left behind" | "losing grab, a process knows nothing", Calls | Commands) => Parts,
+        ("losing grab, a process knows nothing" | "losing grab, a process knows", Reads | ReadUnits) => OneRead,
+        ("settle, nothing left", Calls | Reads | ReadUnits) | ("settle, everything left", Calls) => EachAndMore,
+        ("settle, nothing left", Commands | Moved) => Each,
+        ("settle, everything left", Reads | ReadUnits) => Groups,
+        ("settle, everything left", Commands | Moved | Transactions | WriteUnits) => Each,
+        _ => Constant,
+    }
+}
+
+/// By the packets that a user has sent.
+pub fn by_packets_grow(action: &str, figure: Figure) -> Order {
+    use Figure::{Calls, Commands, Moved, ReadUnits, Reads};
+    match (action, figure) {
+        ("list of sent packets" | "the list again", Calls | Commands | Moved | Reads | ReadUnits) => Order::Page,
+        _ => Order::Constant,
+    }
+}
+
+/// By the readers who come at the same time.
+pub fn by_readers_grow(_: &str, figure: Figure) -> Order {
+    match figure {
+        Figure::Calls | Figure::Commands | Figure::Moved => Order::Shared,
+        // Each reader's own claim is read.
+        Figure::Reads => Order::Items,
+        Figure::ReadUnits => Order::Each,
+        _ => Order::Constant,
+    }
+}
+
+/// By the slips that are audited.
+pub fn of_audits_grow(_: &str, _: Figure) -> Order {
+    Order::Each
+}
+
+/// Holds what was measured to its orders of growth: from one size to a larger one, a figure may exceed its order by its slack.
+///
+/// # Panics
+/// If one has grown more, with all that have.
+pub fn hold_to(section: &Section, orders: Orders) {
+    let mut worse = Vec::new();
+    let mut judge = |what: &str, order: Order, costs: Vec<u64>| {
+        for (large, large_size) in section.sizes.iter().enumerate() {
+            for (small, small_size) in section.sizes[..large].iter().enumerate() {
+                let (most, of) = order.slack();
+                let grown = costs[small] * order.at(*large_size) * most / (order.at(*small_size) * of);
+                let bound = grown.max(order.always());
+                if costs[large] > bound && !(order.has_a_step() && small > 0) {
+                    let (cost, base) = (costs[large], costs[small]);
+                    worse.push(format!(
+                        "{what}: {base} at {small_size}, {cost} at {large_size}, at most {bound} ({order:?})"
+                    ));
+                }
+            }
+        }
+    };
+    let first = &section.measured[0];
+    for (n, (action, _)) in first.costs.iter().enumerate() {
+        for (figure, name) in FIGURES {
+            let costs = section.measured.iter().map(|of| of.costs[n].1.get(figure)).collect();
+            judge(&format!("{action}, {name}"), orders(action, figure), costs);
+        }
+    }
+    for (n, (name, _)) in first.stored.iter().enumerate() {
+        judge(name, Order::Stored, section.measured.iter().map(|of| of.stored[n].1).collect());
+    }
+    assert!(worse.is_empty(), "{}:\n{}", section.title, worse.join("\n"));
+}
+
 #[test]
-fn numbers_are_grouped_and_halves_are_shown() {
-    assert_eq!(
-        ["7", "999", "1,000", "1,234,567"],
-        [7, 999, 1_000, 1_234_567].map(grouped).each_ref().map(String::as_str)
-    );
-    assert_eq!((number(Figure::ReadUnits, 5), number(Figure::Reads, 5)), ("2.5".to_owned(), "5".to_owned()));
+fn a_figure_that_grows_too_much_is_named() {
+    use super::Measured;
+    use super::figures::Figures;
+    let of = |calls: u64| Measured {
+        costs: vec![("view", Figures::default().with(Figure::Calls, calls))],
+        stored: vec![("Redis", calls * u64::from(SLIPS_OF_MANY))],
+    };
+    let judged = |costs: [u64; 2], orders: Orders| {
+        let section = Section { title: "", sizes: vec![10, 100], measured: costs.map(of).into() };
+        std::panic::catch_unwind(|| hold_to(&section, orders)).map_err(|panic| *panic.downcast::<String>().unwrap())
+    };
+    assert_eq!(judged([5, 6], |_, _| Order::Constant), Ok(()));
+    let worse = judged([5, 7], |_, _| Order::Constant).unwrap_err();
+    assert!(worse.contains("view, Redis calls: 5 at 10, 7 at 100, at most 6 (Constant)"), "{worse}");
+    assert_eq!(judged([5, 60], |_, _| Order::Each), Ok(()));
+    assert!(judged([5, 61], |_, _| Order::Each).is_err());
 }

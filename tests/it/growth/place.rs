@@ -21,8 +21,7 @@ use shared::service::{
 use tests::{STORE_TIMEOUT, SkewedClock, user};
 use tokio::time::Instant;
 
-use super::figures::{CountedTable, Counters, Figures, Log, RedisCounters};
-use super::steady::{Steady, SteadyServer, in_real_time};
+use super::figures::{CountedTable, Counters, Figures, RedisCounters, Steady, SteadyServer, in_real_time};
 
 const CURRENCY: &str = "CNY";
 /// The amount of every slip.
@@ -78,7 +77,7 @@ impl Place {
     pub async fn new() -> Self {
         let server = in_real_time(|| TestServer::start(&[])).await;
         let redis = RedisCounters::new(&server.url()).into();
-        let counters = Counters { redis, plain: Arc::default(), table: CountedTable::default(), log: Log::default() };
+        let counters = Counters { redis, plain: Arc::default(), table: CountedTable::default() };
         let place =
             Self { counters, server, entropy: Arc::default(), users: AtomicU64::default(), keys: AtomicU64::default() };
         place.warm_up().await;

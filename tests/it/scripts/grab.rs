@@ -1,19 +1,8 @@
+//! Grabs, also of parts that start later, and of parts that the operator closes.
+
 use shared::domain::Refusal;
 
 use super::*;
-
-#[tokio::test]
-async fn a_part_that_is_not_loaded_has_no_answer_and_gets_no_key() {
-    on_both(async |rig| {
-        let packet = Packet::of(3);
-        let everyone: Vec<Grabber> = ODD_USERS.map(grabber).into();
-        for _ in 0..2 {
-            assert_eq!(rig.store.grab(packet.part, &everyone).await.unwrap(), None);
-        }
-        assert!(rig.state(packet.part).await.is_empty());
-    })
-    .await;
-}
 
 #[tokio::test]
 async fn each_user_id_gets_one_hold() {
@@ -59,74 +48,42 @@ async fn a_hold_has_the_time_of_redis_also_early_in_a_second() {
 }
 
 #[tokio::test]
-async fn a_confirmed_claim_answers_for_ever() {
+async fn no_slip_is_certain_once_every_decision_is_known_or_with_redis_word() {
+    use AckMode::{Ledger, Redis};
     on_both(async |rig| {
-        let packet = Packet::in_parts(2, 4).with_passphrase("open");
-        rig.load(&packet, &[won(0, "ann")]).await;
-        // Slip 3 is in the other part.
-        rig.reconcile(&packet, &[won(3, "0")], &[]).await;
-        let everybody_has_his = async || {
-            // Also without the passphrase, which a winner need not repeat.
-            assert_eq!(rig.grab(&packet, "ann").await, GrabAnswer::Confirmed(claim_of(0)));
-            assert_eq!(rig.grab(&packet, "0").await, GrabAnswer::Confirmed(claim_of(3)));
-        };
-        everybody_has_his().await;
-        rig.expire(packet.part).await;
-        everybody_has_his().await;
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn no_slip_is_certain_once_every_decision_is_known() {
-    on_both(async |rig| {
-        let packet = Packet::of(2);
-        rig.load(&packet, &[]).await;
-        rig.hold(&packet, "ann").await;
-        rig.hold(&packet, "bob").await;
-        assert_eq!(rig.grab(&packet, "eve").await, PERHAPS_SOLD_OUT);
-        rig.reconcile(&packet, &[won(0, "ann")], &[]).await;
-        assert_eq!(rig.grab(&packet, "eve").await, PERHAPS_SOLD_OUT);
-        rig.reconcile(&packet, &[won(1, "bob")], &[]).await;
-        for _ in 0..2 {
-            assert_eq!(rig.grab(&packet, "eve").await, SOLD_OUT);
+        let [one, two, three] = [won(0, "ann"), won(1, "bob"), refunded(2)];
+        for (ack, count, decisions, open, expired) in [
+            (Ledger, 2, vec![], PERHAPS_SOLD_OUT, PERHAPS_EXPIRED),
+            (Ledger, 2, vec![one.clone()], PERHAPS_SOLD_OUT, PERHAPS_EXPIRED),
+            (Ledger, 2, vec![one.clone(), two.clone()], SOLD_OUT, EXPIRED),
+            // Here a slip is free until the expiry.
+            (Ledger, 3, vec![one.clone(), two.clone()], SOLD_OUT, PERHAPS_EXPIRED),
+            (Ledger, 3, vec![one, two, three], SOLD_OUT, EXPIRED),
+            (Redis, 2, vec![], SOLD_OUT, EXPIRED),
+            (Redis, 3, vec![], SOLD_OUT, EXPIRED),
+        ] {
+            let mut packet = Packet::of(count);
+            packet.terms.ack = ack;
+            rig.load(&packet, &[]).await;
+            let ann = rig.hold(&packet, "ann").await;
+            rig.hold(&packet, "bob").await;
+            rig.reconcile(&packet, &decisions, &[]).await;
+            let case = format!("{ack:?}, {decisions:?} of {count}");
+            if rig.state(packet.part).await.free.is_empty() {
+                for _ in 0..2 {
+                    assert_eq!(rig.grab(&packet, "eve").await, open, "{case}");
+                }
+            }
+            // Redis' clock and the expiry of its keys may differ: the part is still there.
+            rig.let_expire(&packet.keys(), 1).await;
+            let state = rig.state(packet.part).await;
+            assert_eq!(rig.grab(&packet, "eve").await, expired, "{case}");
+            if decisions.is_empty() {
+                let held = GrabAnswer::Held { slip: 0, at: ann.at, fresh: false };
+                assert_eq!(rig.grab(&packet, "ann").await, held, "{case}");
+            }
+            assert_eq!(rig.state(packet.part).await, state, "{case}");
         }
-        rig.expire(packet.part).await;
-        assert_eq!(rig.grab(&packet, "eve").await, EXPIRED);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn after_expiry_no_slip_is_given_and_nothing_is_certain_before_the_last_decision() {
-    on_both(async |rig| {
-        let packet = Packet::of(3);
-        rig.load(&packet, &[]).await;
-        let hold = rig.hold(&packet, "ann").await;
-        // Also while the list exists: Redis' clock and the expiry of its keys may differ.
-        rig.let_expire(&packet.keys(), 1).await;
-        let state = rig.state(packet.part).await;
-        assert_eq!(rig.grab(&packet, "eve").await, PERHAPS_EXPIRED);
-        assert_eq!(rig.grab(&packet, "ann").await, GrabAnswer::Held { slip: 0, at: hold.at, fresh: false });
-        assert_eq!(rig.state(packet.part).await, state);
-        rig.reconcile(&packet, &[won(0, "ann"), refunded(1)], &[]).await;
-        assert_eq!(rig.grab(&packet, "eve").await, PERHAPS_EXPIRED);
-        rig.reconcile(&packet, &[refunded(2)], &[]).await;
-        assert_eq!(rig.grab(&packet, "eve").await, EXPIRED);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn in_redis_mode_no_slip_is_certain() {
-    on_both(async |rig| {
-        let packet = Packet::of(2).acknowledged_by_redis();
-        rig.load(&packet, &[]).await;
-        rig.hold(&packet, "ann").await;
-        rig.hold(&packet, "bob").await;
-        assert_eq!(rig.grab(&packet, "eve").await, SOLD_OUT);
-        rig.expire(packet.part).await;
-        assert_eq!(rig.grab(&packet, "eve").await, EXPIRED);
     })
     .await;
 }
@@ -187,23 +144,6 @@ async fn ten_wrong_passphrases_block_a_user_for_a_minute() {
         assert!(Timestamp::from_ms(end).since(now()) > Duration::from_secs(30), "{end}");
         end_the_minute().await;
         assert!(matches!(rig.grab_as(&packet, &right).await, GrabAnswer::Held { fresh: true, .. }));
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_missing_passphrase_beside_others_is_no_guess() {
-    on_both(async |rig| {
-        let packet = Packet::of(5).with_passphrase("open");
-        rig.load(&packet, &[]).await;
-        let batch = [packet.saying("ann", "open"), grabber("bob"), packet.saying("cy", "guess")];
-        let found = rig.grab_all(&packet, &batch).await;
-        let wrong = GrabAnswer::Refused(Refusal::WrongPassphrase);
-        assert!(matches!(found[0], GrabAnswer::Held { slip: 0, fresh: true, .. }), "{found:?}");
-        assert_eq!(found[1..], [wrong.clone(), wrong]);
-        let tries = rig.state(packet.part).await.tries;
-        let counted: Vec<&str> = tries.keys().map(String::as_str).filter(|user| *user != fields::TRIES_END).collect();
-        assert_eq!(counted, ["cy"]);
     })
     .await;
 }
@@ -353,8 +293,10 @@ async fn each_user_of_a_mixed_batch_gets_their_own_answer() {
             packet.saying("3", "open"),
             packet.saying("g1:2:3", "open"),
             grabber("ann"),
+            grabber("eve"),
         ];
         let found = rig.grab_all(&packet, &batch).await;
+        assert_eq!(found[7], GrabAnswer::Refused(Refusal::WrongPassphrase), "a missing passphrase is no guess");
         assert_eq!(found[0], GrabAnswer::Refused(Refusal::NotARecipient));
         assert_eq!(found[1], GrabAnswer::Refused(Refusal::WrongPassphrase));
         assert!(matches!(found[2], GrabAnswer::Held { slip: 2, fresh: true, .. }), "{:?}", found[2]);
@@ -370,6 +312,7 @@ async fn each_user_of_a_mixed_batch_gets_their_own_answer() {
 #[tokio::test]
 async fn one_call_serves_several_packets_of_a_partition() {
     on_both(async |rig| {
+        assert!(rig.store.grab_each(&[]).await.unwrap().is_empty());
         let packets = neighbours(&Packet::of(2), 4);
         let [large, absent, guarded, small] = &packets[..] else { unreachable!() };
         let guarded = guarded.clone().with_passphrase("open");
@@ -408,45 +351,6 @@ async fn one_call_serves_several_packets_of_a_partition() {
 }
 
 #[tokio::test]
-async fn a_part_that_answers_at_once_does_not_hide_the_others_of_its_call() {
-    on_both(async |rig| {
-        let packets = neighbours(&Packet::of(2), 4);
-        let [queued, other, absent, unqueued] = &packets[..] else { unreachable!() };
-        for packet in [queued, other, unqueued] {
-            rig.load(packet, &[]).await;
-        }
-        let mut held = Vec::new();
-        for packet in [queued, other] {
-            let at = rig.hold(packet, "ann").await.at;
-            held.push(Some(vec![GrabAnswer::Held { slip: 0, at, fresh: false }]));
-        }
-        let ask = |packet: &Packet, user| (packet.part, vec![grabber(user)]);
-        let [queued_ann, other_ann, absent_ann] = [queued, other, absent].map(|packet| ask(packet, "ann"));
-        for (asks, expected) in [
-            (vec![queued_ann.clone(), absent_ann.clone()], vec![held[0].clone(), None]),
-            (vec![absent_ann.clone(), queued_ann.clone()], vec![None, held[0].clone()]),
-            (vec![queued_ann.clone(), absent_ann, other_ann.clone()], vec![held[0].clone(), None, held[1].clone()]),
-            (vec![queued_ann, other_ann], held.clone()),
-        ] {
-            assert_eq!(rig.store.grab_each(&asks).await.unwrap(), expected);
-        }
-        let found = rig.store.grab_each(&[ask(unqueued, "bob"), ask(queued, "bob")]).await.unwrap();
-        for (found, expected) in found.iter().zip([0, 1]) {
-            let is_fresh =
-                matches!(found.as_deref(), Some([GrabAnswer::Held { slip, fresh: true, .. }]) if *slip == expected);
-            assert!(is_fresh, "{found:?}");
-        }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn an_empty_batch_makes_no_call() {
-    let rig = Rig::on_one_node().await;
-    assert!(rig.store.grab_each(&[]).await.unwrap().is_empty());
-}
-
-#[tokio::test]
 async fn a_corrupt_part_fails_the_call_and_keeps_earlier_holds() {
     on_both(async |rig| {
         let packets = neighbours(&Packet::of(2), 2);
@@ -459,6 +363,160 @@ async fn a_corrupt_part_fails_the_call_and_keeps_earlier_holds() {
         assert!(matches!(error, HotStoreError::Impossible(_)), "{error:?}");
         // The hold from before the fault remains: Ann receives it when she asks again.
         assert!(matches!(rig.grab(good, "ann").await, GrabAnswer::Held { slip: 1, fresh: false, .. }));
+    })
+    .await;
+}
+
+const AHEAD: Duration = Duration::from_hours(1);
+
+/// Grabs until the answer is not "not started".
+async fn after_the_start(rig: &Rig, packet: &Packet, grabber: &Grabber) -> GrabAnswer {
+    loop {
+        match rig.grab_as(packet, grabber).await {
+            GrabAnswer::NotStarted { starts_at, left } => {
+                assert_eq!(Some(starts_at), packet.terms.guard.starts_at);
+                assert!(left > Duration::ZERO, "the script answered at the start itself");
+            }
+            other => return other,
+        }
+    }
+}
+
+#[tokio::test]
+async fn nobody_gets_a_slip_before_the_start() {
+    on_both(async |rig| {
+        let starts_at = now().after(AHEAD);
+        let packet = Packet::of(3).starting_at(starts_at);
+        rig.load(&packet, &[won(2, "winner")]).await;
+        let state = rig.state(packet.part).await;
+        for user in ODD_USERS {
+            let found = rig.grab(&packet, user).await;
+            let GrabAnswer::NotStarted { starts_at: shown, left } = found else { panic!("{found:?}") };
+            assert_eq!(shown, starts_at);
+            assert!(left <= AHEAD && left > AHEAD / 2, "{left:?}");
+        }
+        assert_eq!(rig.grab(&packet, "winner").await, GrabAnswer::Confirmed(claim_of(2)), "a claim answers for ever");
+        assert_eq!(rig.state(packet.part).await, state, "early users change nothing");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_start_is_checked_after_the_recipients_and_before_the_passphrase() {
+    on_both(async |rig| {
+        let packet = Packet::of(3).for_recipients(&["ann", "bob"]).with_passphrase("open");
+        let packet = packet.starting_at(now().after(AHEAD));
+        rig.load(&packet, &[]).await;
+        let refused = GrabAnswer::Refused(Refusal::NotARecipient);
+        assert_eq!(rig.grab_as(&packet, &packet.saying("eve", "open")).await, refused);
+        for said in ["open", "guess"] {
+            for _ in 0..12 {
+                let found = rig.grab_as(&packet, &packet.saying("ann", said)).await;
+                assert!(matches!(found, GrabAnswer::NotStarted { .. }), "{found:?}");
+            }
+        }
+        assert!(rig.state(packet.part).await.tries.is_empty(), "no guess counts before the start");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn from_the_start_on_grabs_go_on_as_if_there_were_none() {
+    on_both(async |rig| {
+        let soon = || now().after(Duration::from_millis(200));
+        let plain = Packet::of(3).starting_at(soon());
+        rig.load(&plain, &[]).await;
+        let held = after_the_start(&rig, &plain, &grabber("ann")).await;
+        let GrabAnswer::Held { at, fresh: true, .. } = held else { panic!("{held:?}") };
+        assert!(at >= plain.terms.guard.starts_at.unwrap(), "held at {at}");
+        assert!(matches!(rig.grab(&plain, "bob").await, GrabAnswer::Held { slip: 1, fresh: true, .. }));
+
+        let guarded = Packet::of(3).for_recipients(&["ann", "bob"]).with_passphrase("open").starting_at(soon());
+        rig.load(&guarded, &[]).await;
+        let held = after_the_start(&rig, &guarded, &guarded.saying("ann", "open")).await;
+        assert!(matches!(held, GrabAnswer::Held { fresh: true, .. }), "{held:?}");
+        assert_eq!(rig.grab(&guarded, "eve").await, GrabAnswer::Refused(Refusal::NotARecipient));
+        assert_eq!(rig.grab(&guarded, "bob").await, GrabAnswer::Refused(Refusal::WrongPassphrase));
+        let bob = rig.grab_as(&guarded, &guarded.saying("bob", "open")).await;
+        assert!(matches!(bob, GrabAnswer::Held { fresh: true, .. }), "{bob:?}");
+    })
+    .await;
+}
+
+const DOUBT: GrabAnswer = GrabAnswer::Closed { certain: false };
+const CERTAIN: GrabAnswer = GrabAnswer::Closed { certain: true };
+
+#[tokio::test]
+async fn a_closed_part_gives_out_nothing_and_keeps_what_it_holds() {
+    on_both(async |rig| {
+        let packet = Packet::of(4);
+        assert!(!rig.store.close(packet.part).await.unwrap(), "it is not loaded");
+        rig.load(&packet, &[won(3, "winner")]).await;
+        let hold = rig.hold(&packet, "ann").await;
+        let open = rig.report(&packet).await;
+        for _ in 0..2 {
+            assert!(rig.store.close(packet.part).await.unwrap());
+        }
+        for user in ODD_USERS.into_iter().filter(|user| *user != "ann") {
+            assert_eq!(rig.grab(&packet, user).await, DOUBT, "{user}");
+        }
+        assert_eq!(rig.grab(&packet, "winner").await, GrabAnswer::Confirmed(claim_of(3)));
+        let GrabAnswer::Held { slip, at, fresh: false } = rig.grab(&packet, "ann").await else { panic!("no hold") };
+        assert_eq!((slip, at), (hold.slip, hold.at));
+        let closed = rig.report(&packet).await;
+        assert!(closed.is_closed && !open.is_closed);
+        assert_eq!((open.held_count, closed.held_count), (1, 1));
+
+        // Its slips are decided as those of any other part.
+        let mine = Claim { slip: hold.slip, amount: Amount::new(7), at: hold.at }.decision(&hold.user);
+        let all = [mine, refunded(1), refunded(2)];
+        assert_eq!(rig.reconcile(&packet, &all, &[hold]).await, Reconciled::Final);
+        assert_eq!(rig.grab(&packet, "bob").await, CERTAIN);
+        let state = rig.state(packet.part).await;
+        assert!(state.free.is_empty() && state.held.is_empty() && !state.is_pending);
+
+        // With Redis' word, and in a part that was sold out before, it is certain at once.
+        let (promised, sold_out) = (Packet::of(3).acknowledged_by_redis(), Packet::of(1));
+        rig.load(&promised, &[]).await;
+        rig.load(&sold_out, &[won(0, "ann")]).await;
+        assert_eq!(rig.grab(&sold_out, "eve").await, SOLD_OUT);
+        for packet in [promised, sold_out] {
+            assert!(rig.store.close(packet.part).await.unwrap());
+            assert_eq!(rig.grab(&packet, "eve").await, CERTAIN);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_part_of_a_closed_packet_is_loaded_closed_and_stays_so() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        let load = async |is_closed| rig.store.load(packet.part, &packet.terms, is_closed, &[]).await.unwrap();
+        assert_eq!(load(true).await, Loaded::Yes);
+        // A loader that has stalled since before the close finds it there.
+        assert_eq!(load(false).await, Loaded::Yes);
+        assert_eq!(rig.grab(&packet, "ann").await, DOUBT);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn recipients_are_checked_before_the_close_and_passphrases_and_starts_do_not_count() {
+    on_both(async |rig| {
+        let guarded = Packet::of(3).for_recipients(&["ann", "bob"]).with_passphrase("open");
+        for is_loaded_closed in [false, true] {
+            let packet = guarded.clone().starting_at(now().after(Duration::from_hours(1)));
+            rig.forget(packet.part).await;
+            let loaded = rig.store.load(packet.part, &packet.terms, is_loaded_closed, &[]).await.unwrap();
+            assert_eq!(loaded, Loaded::Yes);
+            assert!(rig.store.close(packet.part).await.unwrap());
+            assert_eq!(rig.grab(&packet, "eve").await, GrabAnswer::Refused(Refusal::NotARecipient));
+            for said in ["open", "guess"] {
+                assert_eq!(rig.grab_as(&packet, &packet.saying("ann", said)).await, DOUBT);
+            }
+            assert!(rig.state(packet.part).await.tries.is_empty(), "no guess counts after the close");
+        }
     })
     .await;
 }

@@ -1,55 +1,92 @@
-use shared::domain::Refusal;
+//! Reconciles, and the outbox.
+
+use shared::domain::{PARTITIONS, Partition, Refusal};
 
 use super::*;
 
+/// What reconciles make of a part. A packet is `parts/slips/part`. The steps are holds `+user`, holds that only a faulty store shows
+/// `user:slip`, and decisions `slip=user`, or `slip=-` for a refund; `done` names all holds so far as settled. Then come the free
+/// slips, the users with their hold or claim, and the places of the known decisions.
+const CASES: &str = "
+a claim is confirmed                    | 1/3/0  |           | +ann +bob; 0=ann                          | 2       | ann:g0 bob:h1         | 0
+odd users                               | 1/4/0  |           | +{x} +h0:1 +3; 0={x}; 1=h0:1 2=3          | 3       | 3:g2 h0:1:g1 {x}:g0   | 0 1 2
+the last decision                       | 1/3/0  | 2=ann     | 0=-; 1=bob; 0=- 1=bob 2=ann               |         | ann:g2 bob:g1         | 0 1 2
+no decision                             | 1/3/0  |           | +ann;                                     | 1 2     | ann:h0                |
+another user's slip                     | 1/3/0  |           | +ann; 0=bob                               | 1 2     | bob:g0                | 0
+the other user gets another slip        | 1/3/0  |           | +ann; 0=bob; +ann;                        | 2       | ann:h1 bob:g0         | 0
+slips that a rollback freed             | 1/12/0 |           | 1=ann 10=-                                | 0 2 3 4 5 6 7 8 9 11 | ann:g1   | 1 10
+a winner's hold of another slip         | 1/3/0  | 2=-       | +ann +bob; 1=ann                          | 0       | ann:g1                | 1 2
+a winner's slip is in another part      | 2/4/0  |           | +ann; 3=ann 2=-                           | 1 0     | ann:g3                |
+a slip that is decided is not freed     | 2/4/0  |           | +ann; 0=bob 3=ann                         | 1       | ann:g3 bob:g0         | 0
+the same in the other order             | 2/4/0  |           | +ann; 3=ann 0=bob                         | 1       | ann:g3 bob:g0         | 0
+nor one whose hold outlived it          | 2/4/0  | 0=bob     | eve:0; 2=eve                              | 1       | bob:g0 eve:g2         | 0
+the same in the part between            | 3/12/1 | 4=eve     | ann:4; 9=ann                              | 5 6 7   | ann:g9 eve:g4         | 0
+the same in the last part               | 3/12/2 | 8=eve 9=bob | ann:8; 2=ann                            | 10 11   | ann:g2 bob:g9 eve:g8  | 0 1
+a refund                                | 1/3/0  |           | +ann; 0=- 1=-                             | 2       |                       | 0 1
+an old hold is settled, a newer is not  | 1/4/0  |           | +} +bob +eve; 0=zoe 1=bob done; +}; 0=zoe done |     | bob:g1 eve:h2 zoe:g0 }:h3 | 0 1
+a hold of a slip with a known decision  | 1/3/0  | 0=bob     | ann:0; 0=bob done                         | 1 2     | bob:g0                | 0
+a second hold of a slip                 | 1/3/0  |           | +ann bob:0; 0=ann done                    | 1 2     | ann:g0                | 0
+a hold of the slip before the part's    | 3/12/1 |           | ann:3 bob:3; 3=ann 11=bob                 | 4 5 6 7 | ann:g3 bob:g11        |
+a hold of the slip after the part's     | 3/12/1 |           | ann:8 bob:8; 8=ann 11=bob                 | 4 5 6 7 | ann:g8 bob:g11        |
+";
+
+fn decision_of(word: &str) -> Decision {
+    let (slip, user) = word.split_once('=').unwrap();
+    let slip = slip.parse().unwrap();
+    if user == "-" { refunded(slip) } else { won(slip, user) }
+}
+
+/// A hold that only a faulty store shows.
+async fn forge(rig: &Rig, packet: &Packet, user: &str, slip: u32) -> Hold {
+    let () = rig.run(["HSET", &packet.keys().part, user, &format!("h{slip}:7")]).await;
+    let () = rig.run(["HINCRBY", &packet.keys().part, fields::HELD_COUNT, "1"]).await;
+    Hold { slip, user: id(user), at: Timestamp::from_ms(7) }
+}
+
 #[tokio::test]
-async fn a_claim_is_confirmed() {
+async fn a_reconcile_leaves_what_the_decisions_say() {
     on_both(async |rig| {
-        let packet = Packet::of(20);
-        rig.load(&packet, &[]).await;
-        for (slip, user) in (0..).zip(ODD_USERS) {
-            assert_eq!(rig.hold(&packet, user).await.slip, slip);
-            assert_eq!(rig.reconcile(&packet, &[won(slip, user)], &[]).await, Reconciled::Loaded);
-            assert_eq!(rig.grab(&packet, user).await, GrabAnswer::Confirmed(claim_of(slip)));
+        for case in CASES.trim().lines() {
+            let columns: Vec<&str> = case.split('|').map(str::trim).collect();
+            let [name, of, loaded, steps, free, users, known] = columns[..] else { panic!("{case}") };
+            let of: Vec<u32> = of.split('/').map(|number| number.parse().unwrap()).collect();
+            let packet = Packet::in_parts(of[0], of[1]);
+            let packet = Packet { part: PartId { index: of[2], ..packet.part }, ..packet };
+            let loaded: Vec<Decision> = loaded.split_whitespace().map(decision_of).collect();
+            rig.load(&packet, &loaded).await;
+            let (mut holds, mut reconciled) = (Vec::new(), Reconciled::Loaded);
+            for step in steps.split(';') {
+                let mut decisions = Vec::new();
+                let is_reconcile = step.contains('=') || step.trim().is_empty();
+                for word in step.split_whitespace() {
+                    if let Some(user) = word.strip_prefix('+') {
+                        holds.push(rig.hold(&packet, user).await);
+                    } else if is_reconcile && word != "done" {
+                        decisions.push(decision_of(word));
+                    } else if let Some((user, slip)) = word.split_once(':') {
+                        holds.push(forge(&rig, &packet, user, slip.parse().unwrap()).await);
+                    }
+                }
+                if is_reconcile {
+                    let settled = if step.contains("done") { &holds[..] } else { &[] };
+                    reconciled = rig.reconcile(&packet, &decisions, settled).await;
+                }
+            }
             let state = rig.state(packet.part).await;
-            assert!(state.held.is_empty() && !state.is_pending);
-            assert_eq!(state.decided, (0..=slip).collect());
+            let numbers = |text: &str| text.split_whitespace().map(|slip| slip.parse().unwrap()).collect::<Vec<u32>>();
+            let shown = |(user, value): (&String, &String)| format!("{user}:{}", value.split(':').next().unwrap());
+            let shown: Vec<String> = state.claims.iter().map(shown).collect();
+            assert_eq!((state.free, shown.join(" ")), (numbers(free), users.to_owned()), "{name}");
+            assert_eq!(state.decided.iter().copied().collect::<Vec<_>>(), numbers(known), "{name}");
+            assert_eq!(state.terms[fields::KNOWN_COUNT], state.decided.len().to_string(), "{name}");
+            assert_eq!(state.is_pending, !state.held.is_empty(), "{name}");
+            let is_final = state.decided.len() == packet.part.slips(packet.terms.count).len();
+            assert_eq!(reconciled == Reconciled::Final, is_final, "{name}");
+            for (user, value) in state.claims.iter().filter(|(_, value)| value.starts_with('g')) {
+                let slip = value[1..].split(':').next().unwrap().parse().unwrap();
+                assert_eq!(rig.grab(&packet, user).await, GrabAnswer::Confirmed(claim_of(slip)), "{name}");
+            }
         }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_part_is_pending_until_its_outbox_is_empty() {
-    on_both(async |rig| {
-        let packet = Packet::of(3);
-        rig.load(&packet, &[]).await;
-        rig.hold(&packet, "ann").await;
-        rig.hold(&packet, "bob").await;
-        rig.reconcile(&packet, &[won(0, "ann")], &[]).await;
-        assert!(rig.state(packet.part).await.is_pending);
-        rig.reconcile(&packet, &[won(1, "bob")], &[]).await;
-        assert!(!rig.state(packet.part).await.is_pending);
-        // A part without holds leaves the queue even without decisions.
-        let keys = packet.keys();
-        let () = rig.run(["ZADD", &keys.pending, "1", &keys.name]).await;
-        rig.reconcile(&packet, &[], &[]).await;
-        assert!(!rig.state(packet.part).await.is_pending);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn the_last_decision_makes_a_part_final() {
-    on_both(async |rig| {
-        let packet = Packet::of(3);
-        rig.load(&packet, &[]).await;
-        assert_eq!(rig.reconcile(&packet, &[], &[]).await, Reconciled::Loaded);
-        assert_eq!(rig.reconcile(&packet, &[won(2, "ann"), refunded(0)], &[]).await, Reconciled::Loaded);
-        assert_eq!(rig.reconcile(&packet, &[won(1, "bob")], &[]).await, Reconciled::Final);
-        let late = [refunded(0), won(1, "bob"), won(2, "ann")];
-        assert_eq!(rig.reconcile(&packet, &late, &[]).await, Reconciled::Final);
-        assert_eq!(rig.state(packet.part).await.terms[fields::KNOWN_COUNT], "3");
     })
     .await;
 }
@@ -71,125 +108,6 @@ async fn a_part_that_lost_its_decisions_is_not_final_too_early() {
 }
 
 #[tokio::test]
-async fn a_decision_for_another_user_removes_the_hold_and_the_claim_that_it_contradicts() {
-    on_both(async |rig| {
-        let packet = Packet::of(3);
-        rig.load(&packet, &[]).await;
-        rig.hold(&packet, "ann").await;
-        rig.reconcile(&packet, &[won(0, "bob")], &[]).await;
-        let state = rig.state(packet.part).await;
-        assert!(state.held.is_empty() && !state.is_pending);
-        assert!(!state.claims.contains_key("ann"));
-        // Both continue: the owner has the slip, the other user gets another one.
-        assert_eq!(rig.grab(&packet, "bob").await, GrabAnswer::Confirmed(claim_of(0)));
-        assert_eq!(rig.hold(&packet, "ann").await.slip, 1);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_decided_slip_that_a_rollback_freed_is_removed() {
-    on_both(async |rig| {
-        let packet = Packet::of(12);
-        rig.load(&packet, &[]).await;
-        // Ids that contain one another.
-        rig.reconcile(&packet, &[won(1, "ann"), refunded(10)], &[]).await;
-        assert_eq!(rig.state(packet.part).await.free, [0, 2, 3, 4, 5, 6, 7, 8, 9, 11]);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_winners_hold_of_another_slip_is_freed() {
-    on_both(async |rig| {
-        let packet = Packet::of(3);
-        rig.load(&packet, &[refunded(2)]).await;
-        rig.hold(&packet, "ann").await;
-        rig.hold(&packet, "bob").await;
-        assert!(rig.state(packet.part).await.free.is_empty(), "the last one was taken");
-        // Ann owns the slip that Bob held; a rollback had forgotten it. So Ann's own hold becomes free, and Bob's next
-        // grab takes it.
-        assert_eq!(rig.reconcile(&packet, &[won(1, "ann")], &[]).await, Reconciled::Loaded);
-        let state = rig.state(packet.part).await;
-        assert_eq!((state.free, state.held.len()), (vec![0], 0));
-        assert_eq!(rig.grab(&packet, "ann").await, GrabAnswer::Confirmed(claim_of(1)));
-        assert_eq!(rig.hold(&packet, "bob").await.slip, 0);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_slip_of_another_part_confirms_its_owner_here_too_and_frees_their_hold() {
-    on_both(async |rig| {
-        let packet = Packet::in_parts(2, 4);
-        rig.load(&packet, &[]).await;
-        rig.hold(&packet, "ann").await;
-        assert_eq!(rig.reconcile(&packet, &[won(3, "ann"), refunded(2)], &[]).await, Reconciled::Loaded);
-        let state = rig.state(packet.part).await;
-        assert_eq!((state.free.clone(), state.held.len(), state.is_pending), (vec![1, 0], 0, false));
-        assert_eq!(
-            (state.decided.len(), &*state.terms[fields::KNOWN_COUNT]),
-            (0, "0"),
-            "it is no decision of this part"
-        );
-        assert_eq!(rig.grab(&packet, "ann").await, GrabAnswer::Confirmed(claim_of(3)));
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn no_slip_is_freed_after_expiry() {
-    on_both(async |rig| {
-        let packet = Packet::in_parts(2, 4);
-        rig.load(&packet, &[]).await;
-        rig.hold(&packet, "ann").await;
-        rig.expire(packet.part).await;
-        rig.reconcile(&packet, &[won(3, "ann")], &[]).await;
-        let state = rig.state(packet.part).await;
-        assert!(state.free.is_empty() && state.held.is_empty() && !state.is_pending);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_decided_slip_is_not_freed() {
-    on_both(async |rig| {
-        let packet = Packet::in_parts(2, 4);
-        // Bob owns the slip that Ann held. In either order of the two decisions it does not become free.
-        for decisions in [[won(0, "bob"), won(3, "ann")], [won(3, "ann"), won(0, "bob")]] {
-            rig.forget(packet.part).await;
-            rig.load(&packet, &[]).await;
-            rig.hold(&packet, "ann").await;
-            rig.reconcile(&packet, &decisions, &[]).await;
-            let state = rig.state(packet.part).await;
-            assert_eq!((state.free, state.held.len(), state.decided), (vec![1], 0, [0].into()));
-        }
-        // Nor if the hold outlived its decision, which only a faulty store shows.
-        let keys = packet.keys();
-        let () = rig.run(["HSET", &keys.part, "eve", "h0:7"]).await;
-        let () = rig.run(["HINCRBY", &keys.part, fields::HELD_COUNT, "1"]).await;
-        rig.reconcile(&packet, &[won(2, "eve")], &[]).await;
-        let state = rig.state(packet.part).await;
-        assert_eq!((state.free, state.held.len()), (vec![1], 0));
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_refund_removes_the_hold_of_its_slip() {
-    on_both(async |rig| {
-        let packet = Packet::of(3);
-        rig.load(&packet, &[]).await;
-        rig.hold(&packet, "ann").await;
-        assert_eq!(rig.reconcile(&packet, &[refunded(0), refunded(1)], &[]).await, Reconciled::Loaded);
-        let state = rig.state(packet.part).await;
-        assert!(state.claims.is_empty() && state.held.is_empty() && !state.is_pending);
-        assert_eq!((state.free, state.decided), (vec![2], [0, 1].into()));
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn a_part_that_is_not_loaded_reconciles_nothing_and_leaves_the_queue() {
     on_both(async |rig| {
         let packet = Packet::in_parts(2, 12);
@@ -199,41 +117,6 @@ async fn a_part_that_is_not_loaded_reconciles_nothing_and_leaves_the_queue() {
         assert!(rig.state(packet.part).await.is_pending);
         assert_eq!(rig.reconcile(&packet, &[won(0, "ann"), refunded(4)], &[hold]).await, Reconciled::NotLoaded);
         assert!(rig.state(packet.part).await.is_empty());
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn settling_an_old_hold_does_not_affect_a_newer_one() {
-    on_both(async |rig| {
-        let packet = Packet::of(4);
-        rig.load(&packet, &[]).await;
-        let holds = [rig.hold(&packet, "}").await, rig.hold(&packet, "bob").await, rig.hold(&packet, "eve").await];
-        // Three settled holds: one with another owner, one with its own user, one without a decision.
-        rig.reconcile(&packet, &[won(0, "zoe"), won(1, "bob")], &holds).await;
-        let state = rig.state(packet.part).await;
-        assert_eq!(state.claims.keys().collect::<Vec<_>>(), ["bob", "eve", "zoe"]);
-        assert_eq!(rig.grab(&packet, "bob").await, GrabAnswer::Confirmed(claim_of(1)));
-        assert_eq!(rig.hold(&packet, "}").await.slip, 3);
-        rig.reconcile(&packet, &[won(0, "zoe")], &holds).await;
-        assert!(matches!(rig.grab(&packet, "}").await, GrabAnswer::Held { slip: 3, fresh: false, .. }));
-    })
-    .await;
-}
-
-/// No sequence of calls leads there, but such a state must not last.
-#[tokio::test]
-async fn a_hold_that_contradicts_a_known_decision_is_removed_by_a_reconcile() {
-    on_both(async |rig| {
-        let packet = Packet::of(3);
-        rig.load(&packet, &[won(0, "bob")]).await;
-        let keys = packet.keys();
-        let () = rig.run(["HSET", &keys.part, "ann", "h0:7"]).await;
-        let () = rig.run(["HINCRBY", &keys.part, fields::HELD_COUNT, "1"]).await;
-        let hold = Hold { slip: 0, user: id("ann"), at: Timestamp::from_ms(7) };
-        rig.reconcile(&packet, &[won(0, "bob")], &[hold]).await;
-        let state = rig.state(packet.part).await;
-        assert!(state.held.is_empty() && !state.claims.contains_key("ann"), "{state:?}");
     })
     .await;
 }
@@ -251,54 +134,6 @@ async fn a_call_without_decisions_counts_the_holds_anew() {
             let state = rig.state(packet.part).await;
             assert!(state.held.len() == 1 && state.is_pending, "{state:?}");
         }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn any_order_and_any_batches_lead_to_the_same_state() {
-    on_both(async |rig| {
-        let packet = Packet::in_parts(2, 10);
-        // Ann owns the slip that she held; Bob the one that Eve held; Eve one elsewhere; Zoe a free one; one is
-        // refunded.
-        let decisions = [won(0, "ann"), won(2, "bob"), won(7, "eve"), won(4, "zoe"), refunded(3)];
-        let mut ends = BTreeSet::new();
-        for first in 0..decisions.len() {
-            for stride in 1..decisions.len() {
-                for batch in [1, 2, decisions.len()] {
-                    rig.forget(packet.part).await;
-                    rig.load(&packet, &[]).await;
-                    for user in ["ann", "bob", "eve"] {
-                        rig.hold(&packet, user).await;
-                    }
-                    let order: Vec<Decision> = (0..decisions.len())
-                        .map(|i| decisions[(first + i * stride) % decisions.len()].clone())
-                        .collect();
-                    for decisions in order.chunks(batch) {
-                        rig.reconcile(&packet, decisions, &[]).await;
-                    }
-                    // Late, after all others.
-                    rig.reconcile(&packet, &order[..1], &[]).await;
-                    ends.insert(format!("{:?}", rig.state(packet.part).await.sorted()));
-                }
-            }
-        }
-        assert_eq!(ends.len(), 1, "{ends:#?}");
-        let state = rig.state(packet.part).await;
-        assert_eq!((state.free, state.held.len(), state.is_pending), (vec![1], 0, false));
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn more_decisions_than_fit_in_one_call_are_all_reconciled() {
-    on_both(async |rig| {
-        let packet = Packet::of(1_000);
-        rig.load(&packet, &[]).await;
-        let decisions: Vec<Decision> = (0..1_000).rev().map(|slip| won(slip, &format!("user-{slip}"))).collect();
-        assert_eq!(rig.reconcile(&packet, &decisions, &[]).await, Reconciled::Final);
-        let state = rig.state(packet.part).await;
-        assert_eq!((state.decided.len(), state.claims.len(), state.free.len()), (1_000, 1_000, 0));
     })
     .await;
 }
@@ -329,91 +164,6 @@ async fn an_outbox_with_thousands_of_holds_is_reconciled() {
     assert!(state.claims.contains_key("other-10") && !state.claims.contains_key(holds[10].user.as_str()));
 }
 
-/// Takes slips until there are none, and returns them.
-async fn take_all(rig: &Rig, packet: &Packet) -> Vec<u32> {
-    let mut slips = Vec::new();
-    for user in 0..=packet.terms.count {
-        match rig.grab(packet, &format!("user-{user}")).await {
-            GrabAnswer::Held { slip, fresh: true, .. } => slips.push(slip),
-            GrabAnswer::Nothing { .. } => return slips,
-            other => panic!("{other:?}"),
-        }
-    }
-    panic!("more slips than the packet has: {slips:?}")
-}
-
-#[tokio::test]
-async fn a_decided_slip_is_taken_out_of_the_ranges_that_were_put_back() {
-    on_both(async |rig| {
-        for takes in 0..5 {
-            for decided in 0..6 {
-                let packet = Packet::in_parts(2, 12);
-                rig.load(&packet, &[]).await;
-                // These have slips of the other part, so theirs become free, each as a range of its own.
-                for (user, other) in [("ann", 6), ("bob", 7), ("cy", 8)] {
-                    rig.hold(&packet, user).await;
-                    rig.reconcile(&packet, &[won(other, user)], &[]).await;
-                }
-                let free = [3, 4, 5, 0, 1, 2];
-                assert_eq!(rig.state(packet.part).await.free, free);
-                for (slip, user) in free.iter().take(takes).zip(ODD_USERS.iter().skip(1)) {
-                    assert_eq!(rig.hold(&packet, user).await.slip, *slip);
-                }
-                rig.reconcile(&packet, &[refunded(decided)], &[]).await;
-                let left: Vec<u32> = free.into_iter().skip(takes).filter(|slip| *slip != decided).collect();
-                let left = sorted(&left);
-                assert_eq!(rig.state(packet.part).await.sorted().free, left, "{decided} after {takes}");
-                assert_eq!(sorted(&take_all(&rig, &packet).await), left, "{decided} after {takes}");
-            }
-        }
-    })
-    .await;
-}
-
-fn sorted(slips: &[u32]) -> Vec<u32> {
-    let mut slips = slips.to_vec();
-    slips.sort_unstable();
-    slips
-}
-
-#[tokio::test]
-async fn a_decided_slip_is_taken_out_of_a_longer_range_behind_the_first() {
-    on_both(async |rig| {
-        for decided in 3..7 {
-            let packet = Packet::of(8);
-            rig.load(&packet, &[refunded(2), refunded(7)]).await;
-            rig.reconcile(&packet, &[refunded(decided)], &[]).await;
-            let expected: Vec<u32> = [0, 1, 3, 4, 5, 6].into_iter().filter(|slip| *slip != decided).collect();
-            assert_eq!(rig.state(packet.part).await.sorted().free, expected);
-            assert_eq!(sorted(&take_all(&rig, &packet).await), expected, "{decided}");
-        }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn every_part_of_a_packet_keeps_its_decided_slips() {
-    on_both(async |rig| {
-        let packet = Packet::in_parts(3, 12);
-        for part in packet.terms.id.parts() {
-            let packet = Packet { part, ..packet.clone() };
-            let (first, elsewhere) = (part.slips(12).start, (part.slips(12).end + 1) % 12);
-            rig.load(&packet, &[]).await;
-            assert_eq!(rig.hold(&packet, "ann").await.slip, first);
-            assert_eq!(rig.hold(&packet, "bob").await.slip, first + 1);
-            rig.reconcile(&packet, &[won(first, "eve"), won(first + 1, "bob")], &[]).await;
-            // A hold that outlived its decision, which only a faulty store shows.
-            let () = rig.run(["HSET", &packet.keys().part, "ann", &format!("h{first}:7")]).await;
-            let () = rig.run(["HINCRBY", &packet.keys().part, fields::HELD_COUNT, "1"]).await;
-            rig.reconcile(&packet, &[won(elsewhere, "ann")], &[]).await;
-            let state = rig.state(part).await;
-            assert_eq!((state.free, state.held.len()), (vec![first + 2, first + 3], 0), "{part}");
-            assert_eq!(state.decided, [0, 1].into());
-        }
-    })
-    .await;
-}
-
 /// Milliseconds before or after the expiry. Redis reads its clock a little later than the test.
 const NEAR: Duration = Duration::from_millis(20);
 
@@ -436,22 +186,6 @@ async fn free_slips_go_from_the_expiry_on_and_not_before() {
             let state = rig.state(packet.part).await;
             assert!(state.free.is_empty() && state.held.is_empty() && !state.is_pending, "{state:?}");
         }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_guarded_part_is_forgotten_in_time_once_it_holds_nothing() {
-    on_both(async |rig| {
-        let packet = Packet::of(3).for_recipients(&["ann", "bob"]);
-        let keys = packet.keys();
-        let forgotten = i64::try_from(packet.terms.expires_at.after(AN_HOUR).ms()).unwrap();
-        rig.load(&packet, &[]).await;
-        rig.hold(&packet, "ann").await;
-        let expiry = async |key| rig.run::<i64, _>(["PEXPIRETIME", key]).await;
-        assert_eq!(expiry(&keys.part).await, -1);
-        rig.reconcile(&packet, &[won(0, "ann")], &[]).await;
-        assert_eq!((expiry(&keys.part).await, expiry(&keys.known).await), (forgotten, forgotten));
     })
     .await;
 }
@@ -516,30 +250,6 @@ async fn a_report_has_each_decision_and_counts_the_holds() {
     .await;
 }
 
-/// Only a faulty store shows such a hold.
-#[tokio::test]
-async fn a_hold_of_another_parts_slip_is_no_decision_of_this_part_and_frees_nothing() {
-    on_both(async |rig| {
-        let packet = Packet::in_parts(3, 12);
-        let part = packet.terms.id.parts().nth(1).unwrap();
-        let packet = Packet { part, ..packet };
-        for foreign in [3, 8] {
-            rig.forget(part).await;
-            rig.load(&packet, &[]).await;
-            for user in ["ann", "bob"] {
-                let () = rig.run(["HSET", &packet.keys().part, user, &format!("h{foreign}:7")]).await;
-            }
-            let () = rig.run(["HINCRBY", &packet.keys().part, fields::HELD_COUNT, "2"]).await;
-            let decisions = [won(foreign, "ann"), won(11, "bob")];
-            rig.store.reconcile(part, 12, &decisions, &[]).await.unwrap();
-            let state = rig.state(part).await;
-            assert_eq!((state.free, state.held.len(), state.decided.len()), (vec![4, 5, 6, 7], 0, 0), "{foreign}");
-            assert_eq!(state.terms[fields::KNOWN_COUNT], "0");
-        }
-    })
-    .await;
-}
-
 /// As after a failover that lost a write of the hash only.
 #[tokio::test]
 async fn a_hold_whose_decision_the_bitmap_has_already_is_confirmed() {
@@ -552,24 +262,6 @@ async fn a_hold_whose_decision_the_bitmap_has_already_is_confirmed() {
         assert_eq!(rig.grab(&packet, "ann").await, GrabAnswer::Confirmed(claim_of(0)));
         let state = rig.state(packet.part).await;
         assert_eq!((state.free, state.held.len(), state.is_pending), (vec![1, 2], 0, false));
-    })
-    .await;
-}
-
-/// Only a faulty store shows two holds of one slip.
-#[tokio::test]
-async fn a_second_hold_of_a_slip_gives_way_to_its_owners() {
-    on_both(async |rig| {
-        let packet = Packet::of(3);
-        rig.load(&packet, &[]).await;
-        rig.hold(&packet, "ann").await;
-        let () = rig.run(["HSET", &packet.keys().part, "bob", "h0:7"]).await;
-        let () = rig.run(["HINCRBY", &packet.keys().part, fields::HELD_COUNT, "1"]).await;
-        let hold = Hold { slip: 0, user: id("bob"), at: Timestamp::from_ms(7) };
-        rig.store.reconcile(packet.part, 3, &[won(0, "ann")], &[hold]).await.unwrap();
-        let state = rig.state(packet.part).await;
-        assert_eq!(state.claims.keys().collect::<Vec<_>>(), ["ann"]);
-        assert_eq!((state.free, state.is_pending), (vec![1, 2], false));
     })
     .await;
 }
@@ -588,6 +280,203 @@ async fn a_hash_that_was_rolled_back_alone_does_not_become_final() {
         let () = rig.run(["HSET", &keys.part, fields::KNOWN_COUNT, "0"]).await;
         assert_eq!(rig.reconcile(&packet, &[won(1, "bob")], &[]).await, Reconciled::Loaded);
         assert_eq!(rig.grab(&packet, "ann").await, PERHAPS_SOLD_OUT, "the ledger has her claim");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_parked_hold_remains_the_users() {
+    on_both(async |rig| {
+        let packet = Packet::of(15);
+        rig.load(&packet, &[]).await;
+        for (slip, user) in (0..).zip(ODD_USERS) {
+            let hold = rig.hold(&packet, user).await;
+            for reason in ["no such slip: {}", "another\nreason"] {
+                for _ in 0..2 {
+                    rig.store.park(packet.part, &hold, reason).await.unwrap();
+                    let outbox = rig.store.outbox(packet.part, Duration::ZERO).await.unwrap();
+                    assert_eq!(outbox.len(), 1);
+                    assert_eq!((&outbox[0].hold, outbox[0].parked.as_deref()), (&hold, Some(reason)));
+                }
+            }
+            assert_eq!(rig.grab(&packet, user).await, GrabAnswer::Held { slip, at: hold.at, fresh: false });
+            rig.reconcile(&packet, &[won(slip, user)], &[]).await;
+            assert_eq!(rig.grab(&packet, user).await, GrabAnswer::Confirmed(claim_of(slip)));
+            assert!(!rig.state(packet.part).await.is_pending);
+            // Too late: the hold to park is gone.
+            rig.store.park(packet.part, &hold, "late").await.unwrap();
+            assert!(rig.state(packet.part).await.held.is_empty());
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn only_the_named_hold_is_parked() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        rig.load(&packet, &[]).await;
+        let hold = rig.hold(&packet, "ann").await;
+        let state = rig.state(packet.part).await;
+        // Ids that contain one another, and a pattern that would match.
+        for user in ["an", "annn", ".nn", "%"].iter().filter_map(|user| user.parse().ok()) {
+            rig.store.park(packet.part, &Hold { user, ..hold.clone() }, "a reason").await.unwrap();
+        }
+        rig.store.park(packet.part, &Hold { slip: 1, ..hold }, "a reason").await.unwrap();
+        assert_eq!(rig.state(packet.part).await, state);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_outbox_is_read_oldest_first() {
+    on_both(async |rig| {
+        // Two packets of one partition, which packets of other tests may share.
+        let first = Packet::of(3);
+        let second = loop {
+            let packet = Packet::of(3);
+            if packet.part.partition() == first.part.partition() {
+                break packet;
+            }
+        };
+        for packet in [&second, &first] {
+            rig.load(packet, &[]).await;
+        }
+        let old = rig.hold(&first, "ann").await;
+        rig.hold(&second, "ann").await;
+        // Makes the older one older still: both may be of the same millisecond.
+        let keys = first.keys();
+        let () = rig.run(["ZADD", &keys.pending, "7", &keys.name]).await;
+        let () = rig.run(["HSET", &keys.part, "ann", "h0:7"]).await;
+        rig.hold(&first, "bob").await;
+        let partition = first.part.partition();
+        // The server is shared; parts of other tests come and go.
+        let pending = async || {
+            let all = rig.store.pending_parts(partition).await.unwrap();
+            all.into_iter().filter(|part| [first.part, second.part].contains(part)).collect::<Vec<_>>()
+        };
+        let before = pending().await;
+        let place = |part| before.iter().position(|pending| *pending == part).unwrap();
+        assert!(place(first.part) < place(second.part), "{before:?}");
+        assert_eq!(rig.run::<u64, _>(["ZSCORE", &keys.pending, &keys.name]).await, 7, "the oldest hold counts");
+        let held = rig.store.outbox(first.part, Duration::ZERO).await.unwrap();
+        assert_eq!(held.iter().map(|held| held.hold.slip).collect::<Vec<_>>(), [0, 1]);
+        assert!(held[0].hold.at < old.at);
+
+        // Invalid entries do no harm.
+        let () = rig.run(["ZADD", &keys.pending, "1", "not a part"]).await;
+        let () = rig.run(["HSET", &keys.part, "x", "not a hold"]).await;
+        assert_eq!(pending().await, before);
+        assert_eq!(rig.store.outbox(first.part, Duration::ZERO).await.unwrap(), held);
+        let () = rig.run(["ZREM", &keys.pending, "not a part"]).await;
+
+        let elsewhere = Partition::wrapping(partition.index() + PARTITIONS / 2);
+        assert!(!rig.store.pending_parts(elsewhere).await.unwrap().contains(&first.part));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_outbox_shows_holds_from_an_age_on() {
+    on_both(async |rig| {
+        let packet = Packet::of(5);
+        rig.load(&packet, &[]).await;
+        rig.hold(&packet, "ann").await;
+        let of_age = async |packet: &Packet, least_age| -> Vec<String> {
+            let held = rig.store.outbox(packet.part, least_age).await.unwrap();
+            held.into_iter().map(|held| held.hold.user.to_string()).collect()
+        };
+        for least_age in [AN_HOUR, Duration::from_mins(1)] {
+            assert_eq!(of_age(&packet, least_age).await, [""; 0], "{least_age:?}");
+        }
+        assert_eq!(of_age(&packet, Duration::ZERO).await, ["ann"]);
+        // Two hours old, and of a server whose clock is two hours ahead.
+        let two_hours = 2 * AN_HOUR;
+        for (slip, user, at) in [(1, "bob", now().before(two_hours)), (2, "cy", now().after(two_hours))] {
+            rig.hold(&packet, user).await;
+            let () = rig.run(["HSET", &packet.keys().part, user, &format!("h{slip}:{}", at.ms())]).await;
+        }
+        assert_eq!(of_age(&packet, AN_HOUR).await, ["bob", "cy"]);
+        assert_eq!(of_age(&packet, Duration::ZERO).await, ["bob", "ann", "cy"]);
+        // Only settle commits the holds of such a packet.
+        let packet = Packet::of(5).acknowledged_by_redis();
+        rig.load(&packet, &[]).await;
+        rig.hold(&packet, "ann").await;
+        assert_eq!(of_age(&packet, AN_HOUR).await, ["ann"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn one_process_has_the_load_lease_until_it_releases_it() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        let acquire = async || rig.store.acquire_load_lease(packet.part, AN_HOUR).await.unwrap();
+        assert_eq!((acquire().await, acquire().await), (true, false));
+        let left: u64 = rig.run(["PTTL", &packet.keys().loading]).await;
+        assert!(left > 0 && left <= u64::try_from(AN_HOUR.as_millis()).unwrap());
+        for _ in 0..2 {
+            rig.store.release_load_lease(packet.part).await.unwrap();
+        }
+        assert_eq!((acquire().await, acquire().await), (true, false));
+    })
+    .await;
+}
+
+/// The terms have no such value today.
+#[tokio::test]
+async fn a_field_of_the_terms_is_never_taken_for_a_hold() {
+    on_both(async |rig| {
+        let packet = Packet::of(2);
+        rig.load(&packet, &[]).await;
+        for user in ["ann", "bob"] {
+            rig.hold(&packet, user).await;
+        }
+        let () = rig.run(["HSET", &packet.keys().part, fields::PASSPHRASE, "h1:7"]).await;
+        let outbox = rig.store.outbox(packet.part, Duration::ZERO).await.unwrap();
+        assert_eq!(outbox.len(), 2);
+        assert_eq!(rig.report(&packet).await.held_count, 2);
+        // Reads the state, whose number of holds must be that of the terms.
+        rig.reconcile(&packet, &[], &[]).await;
+        // Bob's hold, and no field of the terms, gives way to Eve's claim.
+        rig.reconcile(&packet, &[won(1, "eve")], &[]).await;
+        assert_eq!(rig.state(packet.part).await.claims.keys().collect::<Vec<_>>(), ["ann", "eve"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_hold_of_the_same_millisecond_is_young_unless_nobody_else_commits_it() {
+    on_both(async |rig| {
+        for (is_redis_mode, least_age, is_shown) in
+            [(false, AN_HOUR, false), (false, Duration::ZERO, true), (true, AN_HOUR, true)]
+        {
+            loop {
+                let packet = Packet::of(1);
+                let packet = if is_redis_mode { packet.acknowledged_by_redis() } else { packet };
+                rig.load(&packet, &[]).await;
+                let before = rig.time(packet.part).await;
+                rig.hold(&packet, "ann").await;
+                let outbox = rig.store.outbox(packet.part, least_age).await.unwrap();
+                if rig.time(packet.part).await == before {
+                    assert_eq!(!outbox.is_empty(), is_shown, "{is_redis_mode} {least_age:?}");
+                    break;
+                }
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn reports_tell_the_servers_time() {
+    on_both(async |rig| {
+        let packet = Packet::of(1);
+        rig.load(&packet, &[won(0, "ann")]).await;
+        let before = rig.time(packet.part).await;
+        let now = rig.report(&packet).await.now.ms();
+        let times = before..=rig.time(packet.part).await;
+        assert!(times.contains(&now), "{now} is not in {times:?}");
     })
     .await;
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use shared::domain::{AckMode, Amount, Intervention, Labels, Limits, MAX_MOVEMENT, Split, Terms, Timestamp, UserId};
 use shared::ledger::{Ledger, keys};
 use shared::memory::{MemoryHot, MemoryTable};
-use shared::ports::{Batch, 
-    Clock, GrabAnswer, Grabber, HotStore, Item, Key, Query, System, Table, TableError, TransactError, Write,
+use shared::ports::{
+    Batch, Clock, GrabAnswer, Grabber, HotStore, Item, Key, Query, System, Table, TableError, TransactError, Write,
 };
 use shared::service::{NewPacket, Report, SendOutcome, SendPacket, SendPolicy, Settle, Stores, Wallets};
 use tokio::time::{Instant, sleep};

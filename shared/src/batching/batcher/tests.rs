@@ -127,16 +127,6 @@ async fn a_call_that_ends_beside_another_one_is_followed_by_one_for_enough_reque
     }
 }
 
-#[tokio::test]
-async fn no_key_is_left_once_its_calls_have_ended() {
-    let batcher = batcher(2);
-    open(&batcher, 100);
-    for number in 0..5 {
-        assert!(submit(&batcher, "a", number).await.is_ok());
-    }
-    settle(&batcher).await;
-}
-
 /// Waits until nothing is in flight.
 async fn settle(batcher: &Batcher<Counting>) {
     let idle = async {
@@ -186,15 +176,6 @@ async fn a_panic_leaves_other_calls_of_its_key_as_they_are() {
         assert_eq!(answer.await, Ok(2), "the other call takes them along");
     }
     settle(&batcher).await;
-}
-
-#[tokio::test]
-async fn a_caller_that_is_dropped_takes_its_call_from_nobody() {
-    let batcher = batcher(1);
-    drop(submit(&batcher, "a", 0));
-    let waiting = submit(&batcher, "a", 1);
-    open(&batcher, 2);
-    assert_eq!(waiting.await, Ok(1));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! The statistics run over fixed seeds, so each run sees the same numbers. Their bounds are still those of a test that
 //! any seed should pass: a change of only the seed should fail nothing.
 
-mod words;
+use std::iter::repeat_with;
 
 use proptest::prelude::*;
 
@@ -209,12 +209,6 @@ fn assert_even(total: u64, count: u32, places: &[Moments]) {
     }
 }
 
-/// Before the shuffle: what the shuffle would hide must be right already.
-#[track_caller]
-fn assert_even_means(total: u64) {
-    assert_even(total, 10, &moments(total, 10, |seed| unshuffled(total, 10, CAP, seed)));
-}
-
 /// The variance at every place of the continuous double mean, in squares of the mean.
 fn published_variances(count: u32) -> Vec<f64> {
     let mut product = 4.0 / 3.0;
@@ -241,25 +235,13 @@ fn mean_and_variance_at_every_place_are_those_of_the_double_mean() {
     }
 }
 
+/// Where the surplus is small, where the cap is near, and in the middle, where the draw turns from what a slip takes to what it leaves
+/// free and back.
 #[test]
-fn means_are_even_where_the_surplus_is_small() {
-    assert_even_means(100);
-    assert_even_means(20);
-    assert_even_means(13);
-}
-
-#[test]
-fn means_are_even_where_the_cap_is_near() {
-    assert_even_means(190_000);
-    assert_even_means(199_990);
-    assert_even_means(199_997);
-}
-
-/// In the middle, where the draw turns from what a slip takes to what it leaves free and back.
-#[test]
-fn means_are_even_where_the_draw_turns() {
-    assert_even_means(100_000);
-    assert_even_means(100_010);
+fn means_are_even_at_both_ends_and_where_the_draw_turns() {
+    for total in [100, 20, 13, 190_000, 199_990, 199_997, 100_000, 100_010] {
+        assert_even(total, 10, &moments(total, 10, |seed| unshuffled(total, 10, CAP, seed)));
+    }
 }
 
 /// What the slips take of a small surplus is what they leave free of as small a room.
@@ -332,15 +314,8 @@ fn the_shuffle_moves_a_slip_to_every_place_alike() {
 
 // --- The same for ever -----------------------------------------------------------------------------------------------
 
-struct Vector {
-    kind: Split,
-    total: u64,
-    count: u32,
-    cap: u64,
-    seed: Seed,
-    amounts: &'static [u64],
-    commitment: &'static str,
-}
+/// Kind, total, count, cap and seed, and what follows from them: the amounts and the commitment.
+type Vector = ((Split, u64, u32, u64, Seed), &'static [u64], &'static str);
 
 const ZEROS: Seed = Seed([0; 32]);
 const ONES: Seed = Seed([0xff; 32]);
@@ -352,107 +327,67 @@ const COUNTING: Seed = Seed([
 /// Computed by another implementation, in another language and with a `ChaCha20` of its own. They hold for version 1
 /// for ever: whatever changes one of them is another version.
 const VECTORS: &[Vector] = &[
-    Vector {
-        kind: Split::Random,
-        total: 10_000,
-        count: 10,
-        cap: 20_000,
-        seed: ZEROS,
-        amounts: &[2_454, 29, 39, 108, 1_580, 824, 1_632, 653, 1_557, 1_124],
-        commitment: "8dc072e061099553fef196868aab933a307b644b28e5b4024ede192ddf0d4599",
-    },
-    Vector {
-        kind: Split::Random,
-        total: 10_000,
-        count: 10,
-        cap: 20_000,
-        seed: COUNTING,
-        amounts: &[40, 867, 2_638, 300, 448, 83, 1_878, 1_205, 1_332, 1_209],
-        commitment: "4db9665cd845e2f343e1c695d740f724d69abb80dd17b0cddb43178e36bcefcc",
-    },
-    Vector {
-        kind: Split::Random,
-        total: 100,
-        count: 10,
-        cap: 20_000,
-        seed: ONES,
-        amounts: &[1, 22, 10, 13, 14, 12, 4, 6, 8, 10],
-        commitment: "d5318323f15937b362f2ad85a653df144f104979da4a50401234ab3d2513c518",
-    },
-    Vector {
-        kind: Split::Random,
-        total: 20,
-        count: 10,
-        cap: 20_000,
-        seed: COUNTING,
-        amounts: &[1, 1, 2, 3, 1, 1, 3, 4, 2, 2],
-        commitment: "467c1d9bcc4a06650eef07cf8ca8e73952602393a8204cc720289d7ec7b2981b",
-    },
+    (
+        (Split::Random, 10_000, 10, 20_000, ZEROS),
+        &[2_454, 29, 39, 108, 1_580, 824, 1_632, 653, 1_557, 1_124],
+        "8dc072e061099553fef196868aab933a307b644b28e5b4024ede192ddf0d4599",
+    ),
+    (
+        (Split::Random, 10_000, 10, 20_000, COUNTING),
+        &[40, 867, 2_638, 300, 448, 83, 1_878, 1_205, 1_332, 1_209],
+        "4db9665cd845e2f343e1c695d740f724d69abb80dd17b0cddb43178e36bcefcc",
+    ),
+    (
+        (Split::Random, 100, 10, 20_000, ONES),
+        &[1, 22, 10, 13, 14, 12, 4, 6, 8, 10],
+        "d5318323f15937b362f2ad85a653df144f104979da4a50401234ab3d2513c518",
+    ),
+    (
+        (Split::Random, 20, 10, 20_000, COUNTING),
+        &[1, 1, 2, 3, 1, 1, 3, 4, 2, 2],
+        "467c1d9bcc4a06650eef07cf8ca8e73952602393a8204cc720289d7ec7b2981b",
+    ),
     // The draw turns to what a slip leaves free, and back.
-    Vector {
-        kind: Split::Random,
-        total: 100_000,
-        count: 10,
-        cap: 20_000,
-        seed: COUNTING,
-        amounts: &[9_341, 18_282, 12_037, 18_731, 9_347, 3_001, 5_193, 2_317, 2_463, 19_288],
-        commitment: "c6dc47cd646e09f622db49d9afa549028fc05095e23e9a1bdae8f4db174d395e",
-    },
+    (
+        (Split::Random, 100_000, 10, 20_000, COUNTING),
+        &[9_341, 18_282, 12_037, 18_731, 9_347, 3_001, 5_193, 2_317, 2_463, 19_288],
+        "c6dc47cd646e09f622db49d9afa549028fc05095e23e9a1bdae8f4db174d395e",
+    ),
     // Twice the mean is just what a slip can hold: what the first slip takes is drawn, not what it leaves free.
-    Vector {
-        kind: Split::Random,
-        total: 100,
-        count: 10,
-        cap: 19,
-        seed: COUNTING,
-        amounts: &[11, 11, 13, 5, 4, 11, 8, 15, 18, 4],
-        commitment: "db68dbe439eff139004fea8d504601bc0e0f5d7d9a5995dbea071351037d1164",
-    },
+    (
+        (Split::Random, 100, 10, 19, COUNTING),
+        &[11, 11, 13, 5, 4, 11, 8, 15, 18, 4],
+        "db68dbe439eff139004fea8d504601bc0e0f5d7d9a5995dbea071351037d1164",
+    ),
     // What a slip leaves free is drawn.
-    Vector {
-        kind: Split::Random,
-        total: 199_990,
-        count: 10,
-        cap: 20_000,
-        seed: ONES,
-        amounts: &[20_000, 19_999, 20_000, 19_998, 20_000, 19_998, 19_999, 19_999, 19_998, 19_999],
-        commitment: "b8d5cd9809a22f0894fba67c1e4de7b8952a73034108d937859c649092ad2c2d",
-    },
+    (
+        (Split::Random, 199_990, 10, 20_000, ONES),
+        &[20_000, 19_999, 20_000, 19_998, 20_000, 19_998, 19_999, 19_999, 19_998, 19_999],
+        "b8d5cd9809a22f0894fba67c1e4de7b8952a73034108d937859c649092ad2c2d",
+    ),
     // One slip, for which nothing is drawn.
-    Vector {
-        kind: Split::Random,
-        total: 12_345,
-        count: 1,
-        cap: 20_000,
-        seed: ZEROS,
-        amounts: &[12_345],
-        commitment: "c0ae967ac52b8a393a1dbb74b2814d554e2d648ab30a085ed639c790c7aa5912",
-    },
+    (
+        (Split::Random, 12_345, 1, 20_000, ZEROS),
+        &[12_345],
+        "c0ae967ac52b8a393a1dbb74b2814d554e2d648ab30a085ed639c790c7aa5912",
+    ),
     // Words are drawn again, five times: without that the low amounts would be likelier.
-    Vector {
-        kind: Split::Random,
-        total: 6_148_914_691_236_529_550,
-        count: 2,
-        cap: 9_223_372_036_854_775_807,
-        seed: Seed([36; 32]),
-        amounts: &[4_331_034_863_284_439_939, 1_817_879_827_952_089_611],
-        commitment: "74745f3b7ebc28473aa91b81dc150bb8e8fcec13a94830890447d3db64900e56",
-    },
-    Vector {
-        kind: Split::Equal,
-        total: 10_003,
-        count: 10,
-        cap: 20_000,
-        seed: COUNTING,
-        amounts: &[1_000, 1_001, 1_000, 1_000, 1_001, 1_000, 1_000, 1_001, 1_000, 1_000],
-        commitment: "ae05e2dafad35be34d6045bc5f9072d1ad450f9da90f68ba677a9dd763233dcc",
-    },
+    (
+        (Split::Random, 6_148_914_691_236_529_550, 2, 9_223_372_036_854_775_807, Seed([36; 32])),
+        &[4_331_034_863_284_439_939, 1_817_879_827_952_089_611],
+        "74745f3b7ebc28473aa91b81dc150bb8e8fcec13a94830890447d3db64900e56",
+    ),
+    (
+        (Split::Equal, 10_003, 10, 20_000, COUNTING),
+        &[1_000, 1_001, 1_000, 1_000, 1_001, 1_000, 1_000, 1_001, 1_000, 1_000],
+        "ae05e2dafad35be34d6045bc5f9072d1ad450f9da90f68ba677a9dd763233dcc",
+    ),
 ];
 
 #[test]
 fn version_1_gives_these_splits_for_ever() {
     assert_eq!(SPLIT_VERSION, 1);
-    for &Vector { kind, total, count, cap, seed, amounts, commitment: hash } in VECTORS {
+    for &((kind, total, count, cap, seed), amounts, hash) in VECTORS {
         assert_eq!(split_of(kind, total, count, cap, seed).as_deref(), Ok(amounts));
         let committed = commitment(1, seed, Amount::new(total), count, Amount::new(cap), kind);
         assert_eq!(hex::encode(committed), hash, "{kind:?} {total} in {count}");
@@ -504,87 +439,34 @@ fn a_commitment_binds_every_term() {
     assert_eq!(commitments.len(), 7);
 }
 
+// --- How numbers are drawn from words ---------------------------------------------------------------------------------
+
 #[test]
-fn a_seed_does_not_show_in_logs() {
-    assert_eq!(format!("{COUNTING:?}"), "Seed(..)");
-}
-
-// --- Known wrong ways ------------------------------------------------------------------------------------------------
-// Each is shown to have its fault where this split has none.
-
-/// A split by a wrong rule: `rule(money left, slips left)` is a slip, and the last takes the rest.
-fn wrong_split(total: i64, count: i64, mut rule: impl FnMut(i64, i64) -> Option<i64>) -> Option<Vec<i64>> {
-    let mut rest = total;
-    let mut amounts = Vec::new();
-    for slips_left in (2..=count).rev() {
-        let amount = rule(rest, slips_left)?;
-        rest -= amount;
-        amounts.push(amount);
-    }
-    amounts.push(rest);
-    Some(amounts)
-}
-
-/// A number of `least..=most`, or `None` where there is none: where a library would throw.
-fn number_between(least: i64, most: i64, words: &mut Words) -> Option<i64> {
-    let bound = u64::try_from(most - least + 1).ok().filter(|&bound| bound > 0)?;
-    Some(least + i64::try_from(words.below(bound)).unwrap())
-}
-
-/// `nextInt(rest / slips * 2) + 1` draws from an empty range at total = count, and leaves nothing to the last slip.
-#[test]
-fn no_slip_is_empty_and_no_draw_fails_at_one_unit_a_slip() {
-    let wrong = |seed| {
-        let mut words = Words::new(seed);
-        wrong_split(10, 10, |rest, slips| number_between(1, rest / slips * 2, &mut words))
-    };
-    assert!(seeds(1_000).any(|seed| wrong(seed).is_none()));
-    assert!(seeds(10_000).any(|seed| wrong(seed).is_some_and(|amounts| amounts.contains(&0))));
-    for seed in seeds(1_000) {
-        assert_eq!(split_of(Split::Random, 10, 10, CAP, seed), Ok(vec![1; 10]));
-        assert_sound(Split::Random, 11, 10, CAP, seed);
-        assert_sound(Split::Random, 20, 10, CAP, seed);
-    }
-}
-
-/// Twice the mean rounded up gives away more than there is: the last slip would be −2.
-#[test]
-fn the_last_slip_is_never_negative() {
-    let wrong = |seed| {
-        let mut words = Words::new(seed);
-        wrong_split(10, 10, |rest, slips| number_between(1, (2 * rest + slips - 1) / slips, &mut words).or(Some(1)))
-    };
-    assert!(seeds(1_000).any(|seed| wrong(seed).is_some_and(|amounts| amounts[9] == -2)));
-    for seed in seeds(1_000) {
-        for total in 10..=14 {
-            assert_sound(Split::Random, total, 10, CAP, seed);
+fn words_of_the_incomplete_range_are_drawn_again() {
+    for bound in [1, 2, 3, 7, 1 << 62, 1 << 63, (1 << 63) + 1, 3 << 62, u64::MAX] {
+        let (mut words, mut reference) = (Words::new(ZEROS), Words::new(ZEROS));
+        let complete = (1_u128 << 64) / u128::from(bound) * u128::from(bound);
+        for _ in 0..100 {
+            let word = repeat_with(|| reference.next()).find(|word| u128::from(*word) < complete).unwrap();
+            assert_eq!(words.below(bound), word % bound, "{bound}");
         }
     }
 }
 
-/// Twice the mean rounded down gives too little to all except the last, which has 1.13 times the mean.
 #[test]
-fn the_last_slip_is_not_the_richest() {
-    let wrong = moments(20, 10, |seed| {
+fn the_draw_turns_beyond_half_of_the_room_and_not_at_it() {
+    for n in 0..20 {
+        let seed = Seed([n; 32]);
+        // Two slips of at most 3 with 4 in them: twice the surplus is all of the room.
+        let drawn = split_unshuffled(Split::Random, Amount::new(4), 2, Amount::new(3), seed).unwrap();
         let mut words = Words::new(seed);
-        let amounts = wrong_split(20, 10, |rest, slips| number_between(1, (2 * rest / slips - 1).max(1), &mut words));
-        amounts.unwrap().into_iter().map(|amount| u64::try_from(amount).unwrap()).collect()
-    });
-    assert!((wrong[9].mean / 2.0 - 1.13).abs() < 0.01, "{wrong:?}");
-    assert!(wrong[1].mean / 2.0 < 0.92, "{wrong:?}");
-
-    let right = moments(20, 10, |seed| unshuffled(20, 10, CAP, seed));
-    assert!((right[9].mean / 2.0 - 1.0).abs() < 0.005, "{right:?}");
-    assert!((right[1].mean / 2.0 - 1.0).abs() < 0.005, "{right:?}");
+        words.below(2);
+        let share = words.below(3);
+        assert_eq!(drawn, [1 + share, 3 - share], "{n}");
+    }
 }
 
-/// 1.00 in 100 slips of 0.01: in floats the rest drifts, so that the last slip is 0.00 when it is cut to whole fen.
 #[test]
-fn one_yuan_in_a_hundred_slips_is_a_hundred_fen() {
-    let rest = (0..99).fold(1.00, |rest: f64, _| rest - 0.01);
-    assert!(rest < 0.01 && (rest * 100.0).floor() < 1.0, "{rest}");
-    for seed in seeds(100) {
-        assert_eq!(split_of(Split::Random, 100, 100, CAP, seed), Ok(vec![1; 100]));
-        assert_eq!(split_of(Split::Equal, 100, 100, CAP, seed), Ok(vec![1; 100]));
-    }
+fn a_seed_does_not_show_in_logs() {
+    assert_eq!(format!("{COUNTING:?}"), "Seed(..)");
 }

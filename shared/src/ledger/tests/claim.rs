@@ -4,7 +4,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::*;
+
 use crate::domain::{Claim, Decision, Owner};
+use crate::ledger::commit::Committed;
 use crate::ledger::items::{ClaimItem, DecisionItem};
 use crate::ledger::{ClaimOutcome, LedgerError};
 use crate::timeouts;
@@ -50,18 +52,6 @@ async fn a_claim_is_a_decision_a_claim_and_its_amount() {
         Write::Add { key: keys::wallet(&user("ann")), deltas, bound: None, absent: None },
     ];
     assert_eq!(ledger.written(), expected);
-}
-
-#[tokio::test]
-async fn a_repaired_claim_is_the_same_and_names_its_repairer() {
-    let ledger = ledger();
-    ledger.claim_repaired(&terms(), &user("ann"), &wanted(), Some(&signer())).await.unwrap();
-    let [decision, named_claim, wallet] = &ledger.written()[..] else { panic!("not three writes") };
-    let named = ClaimItem { by: Some(signer()), ..claim_item(&wanted()) };
-    assert_eq!(*named_claim, put(keys::claim(&user("ann"), packet_id(1)), &named));
-    let plain = super::ledger();
-    claim(&plain).await.unwrap();
-    assert_eq!([decision, wallet], [&plain.written()[0], &plain.written()[2]]);
 }
 
 #[tokio::test]
@@ -124,19 +114,6 @@ async fn a_decision_without_its_claim_is_a_defect() {
     {
         assert!(matches!(claim(&cancelled(reasons)).await, Err(LedgerError::Impossible(_))));
     }
-}
-
-#[tokio::test]
-async fn claims_and_decisions_are_found() {
-    let ledger = ledger();
-    ledger.holds(keys::claim(&user("ann"), packet_id(1)), &claim_item(&wanted()));
-    ledger.holds(keys::decision(packet_id(1), 2), &DecisionItem::from(&decision(2, of("ann"))));
-    assert_eq!(ledger.claim_of(&user("ann"), packet_id(1)).await.unwrap(), Some(wanted()));
-    assert_eq!(ledger.claim_of(&user("bob"), packet_id(1)).await.unwrap(), None);
-    assert_eq!(ledger.decision(packet_id(1), 2).await.unwrap(), Some(decision(2, of("ann"))));
-    assert_eq!(ledger.decision(packet_id(1), 1).await.unwrap(), None);
-    assert_eq!(decision(2, of("ann")).claim(), Some((&user("ann"), wanted())));
-    assert_eq!(decision(2, Owner::Refunded).claim(), None);
 }
 
 /// The outcomes of several claims, in their order.
@@ -257,6 +234,68 @@ async fn a_claim_that_the_ledger_does_not_answer_fails_by_itself() {
     }
 }
 
+fn write() -> [Write; 1] {
+    [Write::Add { key: keys::wallet(&user("ann")), deltas: vec![("balance", 5)], bound: None, absent: None }]
+}
+
+fn busy() -> TransactError {
+    TransactError::Cancelled(vec![Reason::None, Reason::Busy("TransactionConflict".to_owned())])
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_is_sent_again_until_it_commits() {
+    let ledger = ledger();
+    ledger.answer(Err(busy()));
+    ledger.answer(Err(unavailable()));
+    assert!(matches!(ledger.commit(&write()).await, Ok(Committed::Yes)));
+    let transactions = ledger.table.transactions.lock().unwrap();
+    assert_eq!(transactions.len(), 3);
+    assert!(transactions.iter().all(|transaction| *transaction == transactions[0]), "{transactions:?}");
+    assert_eq!(transactions[0].0, write());
+    assert_eq!(transactions[0].1, "01".repeat(16), "a token is 16 random bytes in hex");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_spent_token_is_replaced() {
+    let ledger = ledger();
+    ledger.answer(Err(TransactError::TokenSpent("spent".into())));
+    assert!(matches!(ledger.commit(&write()).await, Ok(Committed::Yes)));
+    let tokens = ledger.tokens();
+    assert!(tokens.len() == 2 && tokens[0] != tokens[1], "{tokens:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_condition_is_an_answer_whatever_else_is_said() {
+    let reasons = [Reason::Busy("ThrottlingError".to_owned()), Reason::ConditionFailed(None)];
+    let ledger = cancelled(reasons);
+    let Ok(Committed::No(reasons)) = ledger.commit(&write()).await else { panic!("an answer") };
+    assert!(matches!(reasons[..], [Reason::Busy(_), Reason::ConditionFailed(None)]));
+    assert_eq!(ledger.tokens().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_request_is_not_repeated() {
+    let ledger = ledger();
+    ledger.answer(Err(TableError::Refused("malformed".into()).into()));
+    assert!(matches!(ledger.commit(&write()).await, Err(LedgerError::Impossible(_))));
+    assert_eq!(ledger.tokens().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_commit_gives_up_after_its_timeout_with_the_last_error() {
+    let ledger = ledger();
+    for _ in 0..1_000 {
+        ledger.answer(Err(busy()));
+    }
+    let start = Instant::now();
+    let Err(LedgerError::Unavailable(error)) = ledger.commit(&write()).await else { panic!("no end") };
+    assert_eq!(error.chain(), "the transaction is still open: cancelled: TransactionConflict");
+    // Pauses of 5 ms, then twice as long each up to 400 ms, less up to half of each: in 8 s that is 25 to 50 attempts.
+    let (attempts, took) = (ledger.tokens().len(), start.elapsed());
+    assert!((25..=50).contains(&attempts), "{attempts}");
+    assert!((Duration::from_secs(7)..=Duration::from_secs(8)).contains(&took), "{took:?}");
+}
+
 #[tokio::test]
 async fn no_transaction_names_an_item_twice() {
     let [ann, bob] = ["ann", "bob"].map(user);
@@ -275,4 +314,16 @@ fn a_claim_is_in_the_ledger_if_it_is_the_very_one_that_was_asked_for() {
     let taken = ClaimOutcome::Taken(decision(wanted().slip, of("bob")));
     let outcomes = [ClaimOutcome::Committed, already(wanted()), already(other), taken];
     assert_eq!(outcomes.map(|outcome| outcome.is_in_ledger(&wanted())), [true, true, false, false]);
+}
+
+#[tokio::test]
+async fn a_repaired_claim_is_the_same_and_names_its_repairer() {
+    let ledger = ledger();
+    ledger.claim_repaired(&terms(), &user("ann"), &wanted(), Some(&signer())).await.unwrap();
+    let [decision, named_claim, wallet] = &ledger.written()[..] else { panic!("not three writes") };
+    let named = ClaimItem { by: Some(signer()), ..claim_item(&wanted()) };
+    assert_eq!(*named_claim, put(keys::claim(&user("ann"), packet_id(1)), &named));
+    let plain = super::ledger();
+    claim(&plain).await.unwrap();
+    assert_eq!([decision, wallet], [&plain.written()[0], &plain.written()[2]]);
 }

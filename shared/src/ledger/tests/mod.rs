@@ -1,12 +1,9 @@
 //! The protocol by itself: what each step writes, and what it makes of each answer.
 
 mod claim;
-mod commit;
 mod history;
 mod movements;
 mod packet;
-mod receiver;
-mod refund;
 mod wallet;
 
 use std::collections::{BTreeMap, VecDeque};

@@ -105,48 +105,6 @@ async fn movements_of_every_kind_come_newest_first_with_their_signs() {
 }
 
 #[tokio::test]
-async fn movements_are_filtered_by_kind_and_time() {
-    let ledger = ledger_with_movements();
-    let count = async |from: Option<u64>, to: Option<u64>, kind| {
-        let ago = |ms: Option<u64>| ms.map(|ms| at(NOW - ms));
-        ledger.pages(MovementFilter { from: ago(from), to: ago(to), kind }, 2).await.len()
-    };
-    for kind in MovementKind::ALL {
-        let expected = if kind == MovementKind::Claim { 2 } else { 1 };
-        assert_eq!(count(None, None, Some(kind)).await, expected, "{kind:?}");
-    }
-    assert_eq!(count(Some(11), Some(5), None).await, 2, "from inclusive, to exclusive");
-    assert_eq!(count(Some(12), Some(4), None).await, 5);
-    assert_eq!(count(None, Some(11), None).await, 2);
-    assert_eq!(count(Some(5), None, None).await, 2);
-    assert_eq!(count(Some(15), Some(12), Some(MovementKind::Claim)).await, 1);
-    assert_eq!(count(Some(5), Some(5), None).await, 0);
-}
-
-#[tokio::test]
-async fn a_page_asks_each_kind_once_however_long_a_history_is() {
-    let ledger = ledger();
-    for n in 0..2_000_u64 {
-        ledger.holds_claim(packet(NOW - n * DAY / 8, 1), NOW - n * DAY / 8 + 1_000);
-        ledger.holds_outside(true, &format!("d{n}"), NOW - n * 1_000, None);
-    }
-    assert_eq!(ledger.page(MovementFilter::default(), 100).await.len(), 100);
-    let asked = |ledger: &Ledger<Told>| {
-        let queries = std::mem::take(&mut *ledger.table.queries.lock().unwrap());
-        queries.iter().map(|query| (query.sk_prefix, query.limit.unwrap(), query.descending)).collect::<Vec<_>>()
-    };
-    let others =
-        [("AT#DEPOSIT#", 101, true), ("AT#REFUND#", 101, true), ("SENT#", 101, true), ("AT#WITHDRAW#", 101, true)];
-    assert_eq!(asked(&ledger), [&[("CLAIM#", 200, true)][..], &others].concat());
-    let kind = Some(MovementKind::Claim);
-    assert_eq!(ledger.page(MovementFilter { kind, ..MovementFilter::default() }, 100).await.len(), 100);
-    assert_eq!(asked(&ledger), [("CLAIM#", 200, true)], "eight packets a day: 100 claims, and 80 that could be newer");
-    let to = Some(at(NOW - 100 * DAY));
-    assert_eq!(ledger.page(MovementFilter { to, kind, ..MovementFilter::default() }, 100).await.len(), 100);
-    assert_eq!(asked(&ledger), [("CLAIM#", 200, true)]);
-}
-
-#[tokio::test]
 async fn a_claim_whose_clock_was_wrong_is_in_one_page_all_the_same() {
     let ledger = ledger();
     for (n, ms) in [(1, 0), (2, NOW - 2 * DAY), (3, NOW + 20 * DAY), (4, u64::MAX), (5, NOW)] {

@@ -84,25 +84,7 @@ fn a_report_is_all_of_its_fields_or_nothing() {
 
 #[test]
 fn what_is_no_answer_does_not_read() {
-    for answer in [
-        "",
-        "c",
-        "c2",
-        "g",
-        "g3:520",
-        "g3:520:7:8",
-        "g-1:520:7",
-        "h",
-        "h3",
-        "n3:7",
-        "t",
-        "t-1",
-        "s",
-        "s-1",
-        "e2",
-        "x",
-        "é",
-    ] {
+    for answer in " c c2 g g3:520 g3:520:7:8 g-1:520:7 h h3 n3:7 t t-1 s s-1 e2 x é".split(' ') {
         assert_eq!(grabbed(&format!("9;{answer}")), None, "{answer}");
     }
     for answer in ["", "9", ";3", "x;3", "-1;3", "09;3", "9;3,", "9;,3", "9;-,3"] {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::redis::test_server::{TestCluster, TestServer, TestTls};
+use crate::redis::test_server::{TestCluster, TestTls};
 
 /// A key of each node: their hashes are evenly spread.
 async fn keys(cluster: &TestCluster) -> Vec<String> {
@@ -74,29 +74,7 @@ async fn a_killed_node_recovers_and_the_others_go_on() {
 }
 
 #[tokio::test]
-async fn a_mute_node_costs_bounded_time() {
-    let cluster = TestCluster::start(3).await;
-    let config = hasty(&cluster);
-    let keys = keys(&cluster).await;
-    let connection = connection(&config);
-    for key in &keys {
-        recover(&connection, &script(key)).await;
-    }
-    cluster.nodes[1].stop();
-    for _ in 0..3 {
-        let start = Instant::now();
-        assert_unavailable(&connection.run::<i64>(&script(&keys[1])).await);
-        assert!(start.elapsed() < bound(&config), "{:?}", start.elapsed());
-        let took = recover(&connection, &script(&keys[0])).await;
-        assert!(took < bound(&config), "{took:?}");
-    }
-    cluster.nodes[1].cont();
-    let took = recover(&connection, &script(&keys[1])).await;
-    assert!(took < MARGIN, "{took:?}");
-}
-
-#[tokio::test]
-async fn a_mute_node_costs_the_others_no_connection() {
+async fn a_mute_node_costs_bounded_time_and_the_others_no_connection() {
     let cluster = TestCluster::start(3).await;
     let config = RedisConfig { response_timeout: Duration::from_millis(100), ..hasty(&cluster) };
     let keys = keys(&cluster).await;
@@ -107,12 +85,15 @@ async fn a_mute_node_costs_the_others_no_connection() {
     let before = cluster.accepted().await;
     cluster.nodes[1].stop();
     for _ in 0..3 {
+        let start = Instant::now();
         assert_unavailable(&connection.run::<i64>(&script(&keys[1])).await);
         recover(&connection, &script(&keys[0])).await;
+        assert!(start.elapsed() < bound(&config), "{:?}", start.elapsed());
     }
     cluster.nodes[1].cont();
     for key in &keys {
-        recover(&connection, &script(key)).await;
+        let took = recover(&connection, &script(key)).await;
+        assert!(took < MARGIN, "{took:?}");
     }
     let [first, _, last] = cluster.accepted_since(&before).await[..] else { panic!("three nodes") };
     assert_eq!((first, last), (0, 0));
@@ -139,20 +120,6 @@ async fn a_start_makes_one_connection_to_each_primary_and_none_to_replicas() {
         }
         assert_eq!(cluster.accepted_since(&before).await, [1, 1, 1, 0, 0, 0]);
     }
-}
-
-#[tokio::test]
-async fn a_replica_answers_for_the_topology_only() {
-    let cluster = TestCluster::start_with_replicas(1, None).await;
-    let connection = connection(&RedisConfig { cluster: true, ..unhurried(cluster.replicas[0].url()) });
-    for count in 1..4 {
-        assert_eq!(connection.run::<i64>(&script("a")).await.unwrap(), count);
-    }
-    poll("its connection to end", async || {
-        let clients: String = cluster.replicas[0].command(cmd("CLIENT").arg("LIST").arg("TYPE").arg("normal")).await;
-        (clients.lines().count() == 1).then_some(())
-    })
-    .await;
 }
 
 #[tokio::test]
@@ -206,41 +173,6 @@ async fn a_slot_is_followed_to_its_new_node() {
         assert_eq!(connection.run::<i64>(&script(key)).await.unwrap(), count);
     }
     assert_eq!(to.command::<i64>(cmd("GET").arg(key)).await, 6);
-}
-
-#[tokio::test]
-async fn a_mute_cluster_costs_bounded_time() {
-    let cluster = TestCluster::start(3).await;
-    let config = hasty(&cluster);
-    let connection = connection(&config);
-    recover(&connection, &script("a")).await;
-    cluster.nodes.iter().for_each(TestServer::stop);
-    let start = Instant::now();
-    assert_unavailable(&connection.run::<i64>(&script("a")).await);
-    assert!(start.elapsed() < bound(&config), "{:?}", start.elapsed());
-    cluster.nodes.iter().for_each(TestServer::cont);
-    let took = recover(&connection, &script("a")).await;
-    assert!(took < MARGIN, "{took:?}");
-}
-
-#[tokio::test]
-async fn a_restart_of_all_nodes_is_survived() {
-    let mut cluster = TestCluster::start(3).await;
-    let config = config(&cluster);
-    let connection = connection(&config);
-    assert_eq!(connection.run::<i64>(&script("a")).await.unwrap(), 1);
-    cluster.nodes.iter_mut().for_each(TestServer::kill);
-    for _ in 0..3 {
-        let start = Instant::now();
-        assert_unavailable(&connection.run::<i64>(&script("a")).await);
-        assert!(start.elapsed() < bound(&config), "{:?}", start.elapsed());
-    }
-    for node in &mut cluster.nodes {
-        node.restart().await;
-    }
-    cluster.ready().await;
-    let took = recover(&connection, &script("a")).await;
-    assert!(took < MARGIN, "{took:?}");
 }
 
 /// Two answers that do not come, and the making of a connection while a node is mute.

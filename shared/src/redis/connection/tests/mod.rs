@@ -1,8 +1,7 @@
 //! Against real servers, and real faults.
 
 mod cluster;
-mod iam;
-mod secret;
+mod sign_in;
 mod single;
 
 use std::error::Error;

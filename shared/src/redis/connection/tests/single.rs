@@ -5,7 +5,7 @@ use tokio::task::JoinSet;
 use super::*;
 use crate::redis::Authorities;
 use crate::redis::test_proxy::Proxy;
-use crate::redis::test_server::{TestCluster, TestServer, TestTls, free_port};
+use crate::redis::test_server::{TestServer, TestTls, free_port};
 
 #[tokio::test]
 async fn a_script_takes_bytes_and_survives_a_flush() {
@@ -140,21 +140,6 @@ async fn a_call_is_repeated_once_at_most() {
     assert_eq!(connection.run::<i64>(&get("a")).await.unwrap(), 5);
 }
 
-/// A connection that is idle at once.
-fn idle(url: impl Into<String>) -> Connection {
-    connection(&RedisConfig { idle_max: Duration::ZERO, ..unhurried(url) })
-}
-
-#[tokio::test]
-async fn an_idle_connection_is_kept_while_it_answers() {
-    let server = TestServer::start(&[]).await;
-    let connection = idle(server.url());
-    let first = client_id(&connection).await;
-    for _ in 0..3 {
-        assert_eq!(client_id(&connection).await, first);
-    }
-}
-
 #[tokio::test]
 async fn an_idle_connection_that_is_mute_or_cut_costs_no_call() {
     let server = TestServer::start(&[]).await;
@@ -184,35 +169,6 @@ async fn a_start_connects_and_a_start_without_the_server_leaves_it_to_the_call()
     assert_unavailable(&late.connect().await);
     server.restart().await;
     assert_eq!(late.run::<i64>(&incr("a")).await.unwrap(), 1);
-}
-
-/// All executions of a rush start at once.
-#[tokio::test]
-async fn three_hundred_tls_connections_at_once_are_all_served() {
-    let Some(tls) = TestTls::for_server("three hundred TLS connections at once") else { return };
-    let port = free_port();
-    let args = tls.args(port);
-    let server = TestServer::start(&args.iter().map(String::as_str).collect::<Vec<_>>()).await;
-    let url = format!("rediss://127.0.0.1:{port}");
-    let config = RedisConfig { ca: Authorities::File(tls.ca_file()), connect_timeout: MARGIN * 6, ..unhurried(url) };
-    let connections: Vec<_> = (0..300).map(|_| connection(&config)).collect();
-    let before = server.accepted().await;
-    let mut starts = JoinSet::new();
-    for connection in connections {
-        starts.spawn(async move {
-            connection.connect().await.map_err(|error| full_text(&error))?;
-            Ok::<_, String>(connection)
-        });
-    }
-    let begun = Instant::now();
-    let connections: Vec<_> = starts.join_all().await.into_iter().map(Result::unwrap).collect();
-    println!("300 TLS connections at once: {:?}", begun.elapsed());
-    assert_eq!(server.accepted().await - before - 1, 300, "one handshake each");
-    let info: String = server.command(cmd("INFO").arg("stats")).await;
-    assert!(info.contains("rejected_connections:0\r"), "{info}");
-    for (i, connection) in connections.iter().enumerate() {
-        assert_eq!(connection.run::<usize>(&incr("a")).await.unwrap(), i + 1);
-    }
 }
 
 #[tokio::test]
@@ -279,20 +235,6 @@ async fn a_connection_that_is_signed_out_signs_in_again() {
     assert_eq!(process.run::<i64>(&incr("a")).await.unwrap(), 1);
     sign_out(&process).await;
     assert_eq!(process.run::<i64>(&incr("a")).await.unwrap(), 2);
-    let cluster = TestCluster::start(3).await;
-    for node in &cluster.nodes {
-        let () = node.command(cmd("ACL").arg("SETUSER").arg(&["ann", "on", ">hunter2", "~*", "+@all"])).await;
-        let () = node.command(cmd("ACL").arg("SETUSER").arg(&["default", "resetpass", ">other"])).await;
-    }
-    let url = cluster.url().replace("//", "//ann:hunter2@");
-    let process = connection(&RedisConfig { cluster: true, ..unhurried(url) });
-    for times in 1..=2 {
-        for key in ["a", "b", "c", "d"] {
-            assert_eq!(process.run::<i64>(&incr(key)).await.unwrap(), times);
-        }
-        // It goes to any primary.
-        sign_out(&process).await;
-    }
 }
 
 #[tokio::test]

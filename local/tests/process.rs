@@ -1,17 +1,18 @@
-//! The program as a process: its start, and that nothing is left after any end.
+//! The program as a process: its start, that nothing is left after any end, and a data folder that was damaged between two runs.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod data_folder;
-
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 /// Far above the duration of any step here.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -79,23 +80,6 @@ impl Stack {
         assert!(status.is_success(), "{method} {path}: {text}");
         serde_json::from_str(&text).unwrap()
     }
-
-    async fn dynamodb(&self, operation: &str, body: Value) -> Value {
-        let request = reqwest::Client::new()
-            .post(format!("http://{}", self.dynamodb))
-            .header("x-amz-target", format!("DynamoDB_20120810.{operation}"))
-            .header("x-amz-date", "20260101T000000Z")
-            .header(
-                "authorization",
-                "AWS4-HMAC-SHA256 Credential=a/20260101/local/dynamodb/aws4_request, SignedHeaders=host, Signature=a",
-            )
-            .header("content-type", "application/x-amz-json-1.0")
-            .body(body.to_string());
-        let answer = request.send().await.unwrap();
-        let (status, text) = (answer.status(), answer.text().await.unwrap());
-        assert!(status.is_success(), "{operation}: {text}");
-        serde_json::from_str(&text).unwrap()
-    }
 }
 
 /// A failed test leaves no process behind: the program's Redis ends with it.
@@ -144,33 +128,6 @@ fn after_a_kill_redis_and_temporary_files_are_gone() {
     assert!(!stack.wait().success());
     stack.all_gone();
     until("the temporary folder is gone", || std::fs::read_dir(folder.path()).unwrap().count() == 0);
-}
-
-#[tokio::test]
-async fn after_a_kill_a_new_start_finds_all_data() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut stack = Stack::start(&mut on(folder.path()));
-    let table = json!({
-        "TableName": "table", "BillingMode": "PAY_PER_REQUEST",
-        "AttributeDefinitions": [{"AttributeName": "pk", "AttributeType": "S"}],
-        "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
-    });
-    stack.dynamodb("CreateTable", table).await;
-    // Three times, each right after the kill: the earlier Redis server may still be ending.
-    for round in 0..3 {
-        let item = json!({"pk": {"S": format!("k{round}")}});
-        stack.dynamodb("PutItem", json!({"TableName": "table", "Item": item})).await;
-        assert_eq!(stack.redis(&format!("SET k{round} v")), "+OK");
-        stack.child.kill().unwrap();
-        stack.wait();
-        stack = Stack::start(&mut on(folder.path()));
-        for earlier in 0..=round {
-            let key = json!({"pk": {"S": format!("k{earlier}")}});
-            let found = stack.dynamodb("GetItem", json!({"TableName": "table", "Key": key})).await;
-            assert_eq!(found["Item"], key);
-            assert_eq!(stack.redis(&format!("EXISTS k{earlier}")), ":1");
-        }
-    }
 }
 
 #[tokio::test]
@@ -285,4 +242,141 @@ fn a_failed_start_prints_one_line() {
     no_redis.arg("--ephemeral").env("HONGBAO_REDIS_SERVER", env!("CARGO_MANIFEST_PATH"));
     let error = refused(no_redis);
     assert!(error.contains("the Redis server ended by itself") && error.contains("denied"), "{error}");
+}
+
+const LEDGER: &str = "dynamodb.sqlite";
+
+type Change = fn(&Path);
+
+async fn deposit(stack: &Stack, id: &str) -> Value {
+    stack.http("PUT", &format!("/wallets/alice/deposits/{id}"), json!({"amount": 100})).await
+}
+
+async fn balance(stack: &Stack) -> Value {
+    stack.http("GET", "/wallets/alice", Value::Null).await["balance"].clone()
+}
+
+fn stop(stack: &mut Stack) {
+    stack.signal(Signal::TERM);
+    assert_eq!(stack.wait().code(), Some(0));
+}
+
+fn copy(from: &Path, to: &Path) {
+    let status = Command::new("cp").arg("-R").arg(from.join(".")).arg(to).status().unwrap();
+    assert!(status.success());
+}
+
+/// A copy of `folder`, changed.
+fn changed(folder: &Path, change: impl FnOnce(&Path)) -> TempDir {
+    let other = tempfile::tempdir().unwrap();
+    copy(folder, other.path());
+    change(other.path());
+    other
+}
+
+/// The one line of a start that is refused.
+fn refusal(folder: &Path) -> String {
+    let error = refused(on(folder));
+    assert_eq!(error.lines().count(), 1, "{error}");
+    assert!(error.starts_with("error: "), "{error}");
+    error
+}
+
+fn cut(file: &Path, length: impl FnOnce(u64) -> u64) {
+    let file = File::options().write(true).open(file).unwrap();
+    file.set_len(length(file.metadata().unwrap().len())).unwrap();
+}
+
+#[tokio::test]
+async fn a_damaged_or_missing_ledger_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut stack = Stack::start(&mut on(folder.path()));
+    deposit(&stack, "d1").await;
+    stop(&mut stack);
+    let changes: [(Change, &str); 6] = [
+        (|ledger| cut(ledger, |length| length / 2), "is damaged ("),
+        (|ledger| cut(ledger, |length| length - 4_096), "is damaged ("),
+        (
+            |ledger| {
+                let file = File::options().write(true).open(ledger).unwrap();
+                let middle = file.metadata().unwrap().len() / 2 / 4_096 * 4_096;
+                file.write_all_at(&[0xa5; 4_096], middle).unwrap();
+            },
+            "is damaged (",
+        ),
+        (
+            |ledger| File::options().write(true).open(ledger).unwrap().write_all_at(&[0; 100], 0).unwrap(),
+            "is damaged (",
+        ),
+        (|ledger| cut(ledger, |_| 0), "is missing or empty"),
+        (|ledger| std::fs::remove_file(ledger).unwrap(), "is missing or empty"),
+    ];
+    for (number, (change, expected)) in changes.into_iter().enumerate() {
+        let other = changed(folder.path(), |folder| change(&folder.join(LEDGER)));
+        let error = refusal(other.path());
+        assert!(error.contains(expected), "{number}: {error}");
+    }
+    // Only Redis' data are left.
+    let other = tempfile::tempdir().unwrap();
+    std::fs::create_dir(other.path().join("redis")).unwrap();
+    copy(&folder.path().join("redis"), &other.path().join("redis"));
+    assert!(refusal(other.path()).contains("is missing or empty"));
+
+    let stack = Stack::start(&mut on(folder.path()));
+    assert_eq!(balance(&stack).await, 100);
+}
+
+/// A database with these statements instead of the ledger.
+fn database(folder: &Path, statements: &str) {
+    let database = rusqlite::Connection::open(folder.join(LEDGER)).unwrap();
+    database.execute_batch(statements).unwrap();
+}
+
+#[tokio::test]
+async fn a_ledger_of_another_program_or_of_a_newer_version_is_refused_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut stack = Stack::start(&mut on(folder.path()));
+    deposit(&stack, "d1").await;
+    stop(&mut stack);
+    let newer = changed(folder.path(), |folder| {
+        database(folder, "UPDATE _config SET value = '1000' WHERE key = 'schema_version'");
+    });
+    let foreign = tempfile::tempdir().unwrap();
+    database(foreign.path(), "CREATE TABLE note (text)");
+    for (folder, expected) in [(newer, "newer"), (foreign, "is the database of another program")] {
+        let before = std::fs::read(folder.path().join(LEDGER)).unwrap();
+        let error = refusal(folder.path());
+        assert!(error.contains(expected), "{error}");
+        assert!(std::fs::read(folder.path().join(LEDGER)).unwrap() == before, "{expected}: the ledger was changed");
+    }
+}
+
+/// Starts that fail and ends that are cut off leave files behind that look like damage.
+#[tokio::test]
+async fn a_sound_ledger_is_never_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut expected = 0;
+    for (round, killed_after_ms) in [0, 1, 2, 4, 8, 16, 32, 64].into_iter().enumerate() {
+        let mut stack = Stack::start(&mut on(folder.path()));
+        for number in 0..30 {
+            deposit(&stack, &format!("d{round}-{number}")).await;
+            expected += 100;
+        }
+        assert_eq!(balance(&stack).await, expected);
+        if round % 2 == 0 {
+            // The kill meets the end at different steps.
+            stack.signal(Signal::TERM);
+            std::thread::sleep(Duration::from_millis(killed_after_ms));
+        }
+        let _ = stack.child.kill();
+        stack.wait();
+        stack.all_gone();
+        let mut without_redis = on(folder.path());
+        without_redis.env("HONGBAO_REDIS_SERVER", "/nonexistent/redis-server");
+        assert!(refused(without_redis).starts_with("error: no redis-server or valkey-server was found"));
+    }
+    // Redis may forget everything: the ledger has it.
+    std::fs::remove_dir_all(folder.path().join("redis")).unwrap();
+    let stack = Stack::start(&mut on(folder.path()));
+    assert_eq!(balance(&stack).await, expected);
 }
