@@ -61,8 +61,9 @@ impl<T: Table> Caller for Reader<T> {
                 sleep(Duration::from_millis(pause)).await;
                 left = again.answer(left).await;
             }
-            let busy = || Failure::unavailable("the table is too busy for a claim");
-            left.into_iter().for_each(|waiting| waiting.told(Err(busy())));
+            for waiting in left {
+                waiting.told(Err(Failure::unavailable("the table is too busy for a claim")));
+            }
         });
     }
 }
@@ -79,7 +80,9 @@ impl<T: Table> Reader<T> {
             Ok(found) => found,
             Err(error) => {
                 let failure = Failure::from(error);
-                batch.into_iter().for_each(|waiting| waiting.told(Err(failure.clone())));
+                for waiting in batch {
+                    waiting.told(Err(failure.clone()));
+                }
                 return Vec::new();
             }
         };
