@@ -243,8 +243,8 @@ impl<T: Table> Ledger<T> {
         Ok(matches!(self.commit(&[write]).await?, Committed::Yes))
     }
 
-    /// Up to `limit` packets of a due shard that are closed, or expired at or before `until`, and are not settled as far as the index
-    /// shows: closed ones first, then the earliest, after `after`.
+    /// Up to `limit` packets of a due shard after `after`: closed ones, then those that expired at or before `until`, the earliest first.
+    /// The index may still show one that is settled.
     pub async fn due(
         &self,
         shard: u32,

@@ -2,7 +2,7 @@
 //!
 //! | fault | cases |
 //! |---|---|
-//! | 1. to 5., 7. the page | `tests/web/reported.test.mjs` |
+//! | 1. to 5., 7. the page | `tests/web` |
 //! | 4. greetings, 11. times | `shared/src/domain/text.rs`, `shared/src/domain/time.rs` |
 //! | 6. null, 7. and 18. user ids, 8. idempotency keys, 10. a base path, 12. HEAD | here |
 //! | 9. the zone of days | `send.rs`, `shared/src/domain/day.rs`, `journal` |

@@ -1,4 +1,4 @@
-//! A walk through everything that the functions do, each under an emulator with its own recorded access to the ledger: the actions that
+//! A walk through everything that the functions do, each under an emulator with its own recorded access to the ledger. The actions that
 //! each calls are those of `tests/aws/actions.json`, which the tests of the roles use.
 
 use std::collections::{BTreeMap, BTreeSet};
