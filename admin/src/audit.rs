@@ -42,9 +42,10 @@ pub async fn until(
     };
     let run = deployed.auditor.run(progress, deadline).await;
     let progress = run.map_err(|error| Failed::from(error).in_table(&deployed.place))?;
-    Ok(match progress.is_done() {
-        true => ControlFlow::Break(outcome(progress.report(), json)),
-        false => ControlFlow::Continue(progress),
+    Ok(if progress.is_done() {
+        ControlFlow::Break(outcome(progress.report(), json))
+    } else {
+        ControlFlow::Continue(progress)
     })
 }
 

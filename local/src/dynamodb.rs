@@ -62,22 +62,24 @@ impl DynamoDb {
     pub async fn start(file: Option<&Path>) -> Result<Self, DynamoDbError> {
         match (file, std::env::var(SERVER_VARIABLE)) {
             (None, Ok(url)) if !url.is_empty() => {
-                Self::serve(Served::Server(url.trim_start_matches("http://").to_owned()))
+                Self::serve(Served::Server(url.trim_start_matches("http://").to_owned())).await
             }
-            (Some(file), _) => Self::serve(open(&file.display().to_string(), |file| Database::new(file))?),
+            (Some(file), _) => {
+                let file = file.display().to_string();
+                Self::serve(opened(&file, Database::new(&file))?).await
+            }
             (None, _) => Self::start_embedded().await,
         }
     }
 
     /// An empty database in memory, whatever [`SERVER_VARIABLE`] says.
     pub async fn start_embedded() -> Result<Self, DynamoDbError> {
-        Self::serve(open("memory", |_| Database::memory())?)
+        Self::serve(opened("memory", Database::memory())?).await
     }
 
-    fn serve(served: Served) -> Result<Self, DynamoDbError> {
+    async fn serve(served: Served) -> Result<Self, DynamoDbError> {
         let is_embedded = matches!(served, Served::Database(_));
-        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        listener.set_nonblocking(true)?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?.into_std()?;
         let address = listener.local_addr()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (stop, stopped) = oneshot::channel();
@@ -126,7 +128,7 @@ async fn run(served: Served, listener: std::net::TcpListener, stopped: oneshot::
     }
 }
 
-fn open<E: ToString>(file: &str, open: impl FnOnce(&str) -> Result<Database, E>) -> Result<Served, DynamoDbError> {
-    let opened = open(file).map(Served::Database);
+fn opened<E: ToString>(file: &str, opened: Result<Database, E>) -> Result<Served, DynamoDbError> {
+    let opened = opened.map(Served::Database);
     opened.map_err(|error| DynamoDbError::Open { file: file.to_owned(), reason: error.to_string() })
 }

@@ -35,11 +35,13 @@ pub fn check(folder: &Path, has_redis: bool) -> Result<(), LedgerFileError> {
     let refused = |why: String| Err(LedgerFileError { ledger: ledger.clone(), why });
     if !has_content(&ledger) {
         let was_used = has_content(&folder.join(LOG)) || has_redis && folder.join(REDIS_DATA).exists();
-        let folder = folder.display();
-        return match was_used {
-            true => refused(format!("is missing or empty: put it back, or remove {folder} to start with nothing")),
-            false => Ok(()),
-        };
+        if !was_used {
+            return Ok(());
+        }
+        return refused(format!(
+            "is missing or empty: put it back, or remove {} to start with nothing",
+            folder.display()
+        ));
     }
     // A ledger that can't be written would refuse every request.
     if let Err(error) = File::options().append(true).open(&ledger) {

@@ -80,12 +80,11 @@ pub async fn run(deployment: &Deployment, options: &Journal, json: bool) -> Resu
         return Err(Failed::Refused(format!("{} exists already", path.display())));
     }
     let mut tally = Tally::new(day, &options.currency)?;
-    let source = match export {
-        Some(export) => {
-            export.read(&mut tally)?;
-            export.arn
-        }
-        None => read_table(Table::of(deployment).await, &mut tally).await?,
+    let source = if let Some(export) = export {
+        export.read(&mut tally)?;
+        export.arn
+    } else {
+        read_table(Table::of(deployment).await, &mut tally).await?
     };
     let read = Read { source, at: at.to_string(), items: tally.items };
     let is_moving = tally.newest > at.before(MOVING).ms();
