@@ -1,5 +1,5 @@
 use super::*;
-use crate::redis::test_server::{TestCluster, TestServer, TestTls};
+use crate::redis::test_server::{TestCluster, TestTls};
 
 /// A key of each node: their hashes are evenly spread.
 async fn keys(cluster: &TestCluster) -> Vec<String> {
