@@ -17,7 +17,7 @@ const SHOWN: &str = "packet_id status sender_id total_amount currency slip_count
 
 /// A slip in both stores.
 #[derive(Debug, Serialize)]
-struct Slip {
+struct Row {
     slip: u32,
     amount: Option<Amount>,
     ledger: String,
@@ -51,7 +51,7 @@ pub async fn run(deployed: &Deployed, id: PacketId, json: bool) -> Result<Outcom
                 Some(Owner::User(user)) => format!("claimed by {user}"),
                 Some(Owner::Refunded) => "refunded".to_owned(),
             };
-            slips.push(Slip {
+            slips.push(Row {
                 slip,
                 amount: decision.map(|decision| decision.amount).or_else(settled),
                 ledger,

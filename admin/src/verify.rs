@@ -44,11 +44,11 @@ pub struct Verdict {
     fair: bool,
     commitment: String,
     pub faults: Vec<String>,
-    slips: Vec<Slip>,
+    slips: Vec<Row>,
 }
 
 #[derive(Debug, Serialize)]
-struct Slip {
+struct Row {
     slip: u32,
     computed: u64,
     paid: Option<u64>,
@@ -95,15 +95,15 @@ fn judge(packet: Packet, amounts: &[u64], ours: String) -> Verdict {
         let (listed, said) = (packet.claims.len(), packet.claimed_count);
         faults.push(format!("{listed} of {said} claims are listed, {} of different slips", claims.len() - beyond));
     }
-    let slips: Vec<Slip> = (0..)
+    let slips: Vec<Row> = (0..)
         .zip(amounts)
         .map(|(slip, &computed)| {
             let claim = claims.get(&slip);
             let user_id = claim.map(|claim| claim.user_id.clone());
-            Slip { slip, computed, paid: claim.map(|claim| claim.amount), user_id }
+            Row { slip, computed, paid: claim.map(|claim| claim.amount), user_id }
         })
         .collect();
-    for Slip { slip, computed, paid, .. } in &slips {
+    for Row { slip, computed, paid, .. } in &slips {
         if let Some(paid) = paid.filter(|paid| paid != computed) {
             faults.push(format!("slip {slip} has {computed}, but {paid} was paid"));
         }
