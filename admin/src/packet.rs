@@ -12,7 +12,7 @@ use crate::{Exit, Outcome};
 
 /// The fields of a packet, in the order of the text.
 const SHOWN: &str = "packet_id status sender_id total_amount currency slip_count split split_version slip_cap greeting cover \
-    reference metadata created_at starts_at expires_at ack has_passphrase recipients commitment seed \
+    reference metadata created_at starts_at expires_at closed_at close_reason ack has_passphrase recipients commitment seed \
     claimed_count refunded_count undecided_count parts imbalances differences";
 
 /// A slip in both stores.
@@ -65,7 +65,9 @@ pub async fn run(deployed: &Deployed, id: PacketId, json: bool) -> Result<Outcom
     let refunded_count = decisions.values().filter(|decision| decision.owner == Owner::Refunded).count();
     let shown = json!({
         "packet_id": id,
-        "status": if is_settled { "settled" } else { "open" },
+        "status": if is_settled { "settled" } else if packet.closed.is_some() { "closed" } else { "open" },
+        "closed_at": packet.closed.as_ref().map(|closing| closing.at.to_string()),
+        "close_reason": packet.closed.as_ref().map(|closing| &closing.reason),
         "sender_id": terms.sender,
         "total_amount": terms.total,
         "currency": terms.currency,

@@ -330,7 +330,7 @@ impl Closing {
                     best: fields.has("best_slip").then(best).transpose()?,
                 }))
             }
-            _ => Err(Malformed("status: open or settled".to_owned())),
+            _ => Err(Malformed("status: open, closed or settled".to_owned())),
         }
     }
 }

@@ -81,6 +81,21 @@ async fn a_rollback_is_repaired_by_the_first_refused_claim() {
     assert_eq!(scene.promises.count(), 50);
 }
 
+/// Its packet was closed and settled after the state that Redis went back to.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repaired_part_knows_the_close_too() {
+    let scene = Scene::new(5, 1).await;
+    let older = scene.world.snapshot().await;
+    let closed = scene.process.close.close(scene.terms.id, "a test".parse().unwrap(), None).await.unwrap();
+    assert!(closed.unwrap().closed_at.is_some());
+    assert_eq!(scene.process.settle().await.refunded_slips, 4);
+    scene.world.restore(&older).await;
+    for name in ["ann", "bob"] {
+        assert!(matches!(scene.grab(&user(name)).await, Ok(GrabOutcome::Closed)), "{name}");
+    }
+    assert_eq!(scene.wins(&user("u0")).await, 0);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_grabs_after_a_rollback_read_the_part_once() {
     let scene = Scene::new(320, 0).await;

@@ -52,7 +52,7 @@ pub struct PartKeys {
 
     /// Bitmap: 1 at a slip's place in the part if its decision is known. Set by load, with one bit beyond the
     /// slips, so that it exists also without a decision; bits are set by reconcile, never cleared. Redis forgets it at
-    /// `forget_at`. Missing: as if no decision were known; `known_count` keeps its value until the next reconcile with news.
+    /// `forget_at`, except while the part has a hold. Missing: views read the ledger instead, and no "no slip" of the part is certain.
     pub known: String,
 
     /// Sorted set of the whole partition: the names of its pending parts, each with the time of its first hold in milliseconds.

@@ -96,8 +96,8 @@ impl<T: Table, H: HotStore> Loader<T, H> {
         Ok(())
     }
 
-    /// Repairs a part: applies all of its slip decisions, after a claim found one that the part did not know. That is a sign of a
-    /// rollback. One read costs less than a failed transaction for each such slip, and serves all who find one at that time.
+    /// Repairs a part: applies all of its slip decisions, and the close if there was one, after a claim found a decision that the part did
+    /// not know. That is a sign of a rollback. One read costs less than a failed transaction for each such slip, and serves all who find one at that time.
     ///
     /// `met` are the decisions that were found, and `resolved` is the hold of that claim.
     pub async fn repair(
@@ -122,6 +122,10 @@ impl<T: Table, H: HotStore> Loader<T, H> {
         let decisions = self.stores.ledger.decisions(terms.id, part.slips(terms.count)).await?;
         crash_point!("repair.after_decisions");
         self.stores.hot.reconcile(part, terms.count, &decisions, &[]).await?;
+        let packet = self.stores.ledger.packet(terms.id).await?;
+        if packet.is_some_and(|packet| packet.closed.is_some()) {
+            self.stores.hot.close(part).await?;
+        }
         crash_point!("repair.after_all");
         Ok(())
     }

@@ -49,7 +49,8 @@ impl<T: Table> Caller for Reader<T> {
         queue.drain(..queue.len().min(BATCH_MAX)).collect()
     }
 
-    /// Users for whom the table is too busy keep no other ones waiting.
+    /// Users for whom the table is too busy keep no other ones waiting: they are read again beside the next requests. Each of them has a
+    /// request of their own, so what a process admits bounds how many they are.
     async fn call(&self, (): &(), batch: Self::Batch) {
         let mut left = self.answer(batch).await;
         if left.is_empty() {

@@ -51,6 +51,8 @@ impl Entropy for Chance {
 pub enum Fault {
     /// A read of the table fails.
     ReadLost,
+    /// The table is too busy for some items of a batch.
+    ReadThrottled,
     /// A transaction never reaches the table; the caller can't know.
     RequestLost,
     /// A transaction is executed, but its answer is lost.

@@ -222,9 +222,10 @@ fn admits(world: &World, terms: &Terms, packet: &PacketBooks, grabs: &[Grab]) {
     }
 }
 
-/// Each `grabbed` answer equals the ledger's claim, and the same user never receives another answer later.
+/// Each `grabbed` answer equals the ledger's claim. The same user never receives another answer later, nor "no slip" once the ledger has
+/// their claim.
 fn keeps_promises(world: &World, terms: &Terms, packet: &PacketBooks, grabs: &[Grab]) {
-    let mut promised: BTreeMap<&UserId, u64> = BTreeMap::new();
+    let (mut promised, decided_at) = (BTreeMap::<&UserId, u64>::new(), world.decided_at(terms.id));
     for grab in grabs {
         if let Some(GrabOutcome::Grabbed { claim, .. }) = &grab.answer {
             let booked = packet.claims.get(grab.user.as_str());
@@ -237,7 +238,8 @@ fn keeps_promises(world: &World, terms: &Terms, packet: &PacketBooks, grabs: &[G
         }
     }
     for grab in grabs {
-        let after = promised.get(&grab.user).is_some_and(|first| *first < grab.invoked);
+        let claimed_at = packet.claims.get(grab.user.as_str()).and_then(|(slip, ..)| decided_at.get(slip));
+        let after = promised.get(&grab.user).into_iter().chain(claimed_at).any(|first| *first < grab.invoked);
         let denied = match &grab.answer {
             Some(GrabOutcome::SoldOut | GrabOutcome::Expired | GrabOutcome::Closed | GrabOutcome::NotFound) => true,
             // A part that was rolled back asks for the passphrase again, and forgets the wrong tries.

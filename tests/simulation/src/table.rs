@@ -210,8 +210,13 @@ impl Table for SimTable {
     }
 
     async fn batch_get(&self, keys: Vec<Key>) -> Result<Batch, TableError> {
-        let read = || now(self.world.table.batch_get(keys));
-        self.read("some", read).await?
+        let (mut asked, mut left) = (keys, Vec::new());
+        if self.world.strikes(Fault::ReadThrottled) {
+            left = asked.split_off(self.world.chance.between(0..=u32::try_from(asked.len() - 1).unwrap()) as usize);
+        }
+        let read = || now(self.world.table.batch_get(asked));
+        let Batch { items, .. } = self.read("some", read).await??;
+        Ok(Batch { items, left })
     }
 
     async fn query(&self, query: Query) -> Result<Vec<Item>, TableError> {

@@ -107,8 +107,8 @@ struct State {
     held: BTreeMap<(PacketId, u32), (u64, Timestamp)>,
     /// The tick at which each slip was first seen held for a user.
     holds: BTreeMap<(PacketId, u32, UserId), u64>,
-    /// Each decision as it was first written.
-    decisions: BTreeMap<Key, Item>,
+    /// Each decision as it was first written, and its tick.
+    decisions: BTreeMap<Key, (Item, u64)>,
     /// The packets that the operator has asked to close, and the tick at which that was answered.
     closing: BTreeSet<PacketId>,
     closed: BTreeMap<PacketId, u64>,
@@ -471,11 +471,19 @@ impl World {
     pub fn decided(&self, key: &Key, decision: &Item) {
         let changed = {
             let mut state = self.state();
-            state.decisions.entry(key.clone()).or_insert_with(|| decision.clone()) != decision
+            let tick = state.tick;
+            state.decisions.entry(key.clone()).or_insert_with(|| (decision.clone(), tick)).0 != *decision
         };
         if changed {
             self.violated(Kind::Decision, format!("the decision {} {} has changed", key.pk, key.sk));
         }
+    }
+
+    /// The tick at which each slip of a packet was decided.
+    pub fn decided_at(&self, packet: PacketId) -> BTreeMap<u32, u64> {
+        let (state, pk) = (self.state(), format!("SLIPS#{packet}#"));
+        let of_packet = state.decisions.iter().filter(|(key, _)| key.pk.starts_with(&pk));
+        of_packet.map(|(key, (_, tick))| (key.sk.parse().unwrap(), *tick)).collect()
     }
 
     /// The packets that users tried to send.

@@ -33,6 +33,8 @@ end
 local held, slips, forget, news = tonumber(terms[5]), terms[6], terms[8], 0
 local time = call('TIME')
 local is_open = time[1] * 1000 + math.floor(time[2] / 1000) < tonumber(terms[1])
+-- A bitmap that Redis has lost stays lost until the expiry: with some of its bits alone, views would leave out claims.
+local has_bitmap = not is_open or call('EXISTS', known) == 1
 
 -- The ranges of free slips, each {from, to}. No slip of an expired part is taken any more: all free slips go at once.
 local ranges = {}
@@ -97,7 +99,7 @@ for i = 5, 4 + count do
   local slip, amount, at, owner = ARGV[i]:match('(%d+) (%d+) (%d+) (.*)')
   local number, own_hold = tonumber(slip), owner ~= '' and held_slip(entry(owner))
   local is_here = number >= first and number < past
-  if is_here and call('SETBIT', known, number - first, 1) == 0 then
+  if is_here and not (has_bitmap and call('SETBIT', known, number - first, 1) == 1) then
     news = news + 1
     local user = own_hold ~= slip and holder(slip)
     -- It was held for a user who does not get it, or it was free.

@@ -220,7 +220,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
 
     /// Remembers a packet of several parts, which all had a certain "no". That answer stands, whatever comes of this.
     async fn remember_final(&self, id: PacketId, why: NoSlip) {
-        if let Ok(Ok(Some(terms))) = timeout(timeouts::CLAIM_READ, self.stores.packets.terms(id)).await {
+        if let Ok(Ok(Some(terms))) = timeout(timeouts::TERMS_READ, self.stores.packets.terms(id)).await {
             self.final_packets.remember(&terms, why, self.stores.clock.now());
         }
     }

@@ -41,7 +41,7 @@ pub struct Report {
     pub oldest_outbox_ms: Option<u64>,
     /// Packets past expiry and grace, or closed, that are not settled.
     pub due_left: u64,
-    /// For how many seconds the oldest of them has been past both, or closed; 0 if there is none.
+    /// For how many seconds the oldest of them has been past both, or closed. 0 if there is none; a closed one counts once it was read.
     pub oldest_due_s: u64,
 }
 
