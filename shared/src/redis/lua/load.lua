@@ -1,5 +1,5 @@
--- load: makes a part ready for grabs, unless it is loaded. Every slip is then either free or has a known decision. (A part that
--- holds something is loaded: a hash with holds does not expire.)
+-- load: makes a part ready for grabs: every slip is then either free or has a known decision. Of a part that is loaded, it only makes a
+-- bitmap anew that Redis has lost. (A part that holds something is loaded: a hash with holds does not expire.)
 --
 -- KEYS  1   the part's hash
 --       2   its bitmap of known decisions
@@ -21,8 +21,6 @@ local first, past, forget, count = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 -- Values in one call: Lua's stack holds some 8,000.
 local CHUNK = 1000
 
-if call('HEXISTS', part, '$expires_at') == 1 then return 1 end
-
 local fields, expires = {}, nil
 for i = 5, 3 + 2 * count, 2 do
   if ARGV[i] == '$expires_at' then
@@ -31,9 +29,6 @@ for i = 5, 3 + 2 * count, 2 do
     fields[#fields + 1], fields[#fields + 2] = ARGV[i], ARGV[i + 1]
   end
 end
-local time = call('TIME')
-if time[1] * 1000 + math.floor(time[2] / 1000) >= tonumber(expires) then return 0 end
-
 local is_decided, decided = {}, 0
 for line in ARGV[5 + 2 * count]:gmatch('[^\n]+') do
   local slip, amount, at, owner = line:match('(%d+) (%d+) (%d+) (.*)')
@@ -43,6 +38,23 @@ for line in ARGV[5 + 2 * count]:gmatch('[^\n]+') do
   end
   if owner ~= '' then fields[#fields + 1], fields[#fields + 2] = owner, 'g' .. slip .. ':' .. amount .. ':' .. at end
 end
+
+local function write_bitmap()
+  -- One bit beyond the slips: the bitmap exists also without a decision.
+  call('SETBIT', known, past - first, 0)
+  for slip in pairs(is_decided) do call('SETBIT', known, slip - first, 1) end
+end
+
+if call('HEXISTS', part, '$expires_at') == 1 then
+  if call('EXISTS', known) == 0 then
+    call('HSET', part, '$known_count', format('%d', decided))
+    write_bitmap()
+    if call('HGET', part, '$held_count') == '0' then call('PEXPIREAT', known, forget) end
+  end
+  return 1
+end
+local time = call('TIME')
+if time[1] * 1000 + math.floor(time[2] / 1000) >= tonumber(expires) then return 0 end
 
 -- The free slips, as ranges: the first one in fields of its own, from which a grab takes, the others in one text.
 local ranges, from = {}, nil
@@ -64,9 +76,7 @@ call('DEL', part, known)
 call('HSET', part, '$slip_count', format('%d', past - first), '$known_count', format('%d', decided), '$held_count', '0', '$forget_at', forget)
 call('HSET', part, '$next_free', next_free, '$range_end', range_end, '$other_ranges', table.concat(ranges))
 for i = 1, #fields, CHUNK do call('HSET', part, unpack(fields, i, math.min(i + CHUNK - 1, #fields))) end
--- One bit beyond the slips: the bitmap exists also without a decision.
-call('SETBIT', known, past - first, 0)
-for slip in pairs(is_decided) do call('SETBIT', known, slip - first, 1) end
+write_bitmap()
 call('PEXPIREAT', known, forget)
 call('HSET', part, '$expires_at', expires)
 call('PEXPIREAT', part, forget)

@@ -27,6 +27,8 @@ impl<T: Table, H: HotStore> Rebuild<T, H> {
         if is_closed {
             self.stores.hot.close(part).await?;
         }
+        // Once more: a bitmap that was made anew lacks the decisions since the first read.
+        let decisions = self.stores.ledger.decisions(part.packet, part.slips(terms.count)).await?;
         Ok(self.stores.hot.reconcile(part, terms.count, &decisions, &holds).await?)
     }
 }
