@@ -63,7 +63,7 @@ impl Twins {
     }
 
     async fn due(&mut self) {
-        let (shard, until) = (self.random.random_range(0..2), self.random.random_range(0..50));
+        let (shard, until) = (self.random.random_range(0..2), self.random.random_range(0..45_000));
         let mut after = None;
         loop {
             let real = self.real.due(shard, until, after.clone(), 2).await.unwrap();
@@ -72,7 +72,7 @@ impl Twins {
             let Some(last) = real.last().cloned() else { return };
             let last: HashMap<String, AttributeValue> = last.into();
             let key = Key { pk: last["PK"].as_s().unwrap().clone(), sk: last["SK"].as_s().unwrap().clone() };
-            after = Some((key, last["expires_at"].as_n().unwrap().parse().unwrap()));
+            after = Some((key, last["due_at"].as_n().unwrap().parse().unwrap()));
         }
     }
 
