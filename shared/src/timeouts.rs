@@ -19,7 +19,7 @@ pub const TRY: Duration = Duration::from_secs(3);
 pub const READ_TRY: Duration = Duration::from_secs(1);
 /// What a loser waits for a read of the ledger where the hot store can answer instead.
 pub const CLAIM_READ: Duration = Duration::from_millis(500);
-/// What a loser who has their answer waits for the packet's terms, with which this process answers later losers sooner.
+/// A loser's answer waits this long for the packet's terms. With them the process answers later losers sooner.
 pub const TERMS_READ: Duration = Duration::from_millis(100);
 /// A new connection to `DynamoDB`.
 pub const CONNECT: Duration = Duration::from_secs(1);

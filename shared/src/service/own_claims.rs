@@ -102,7 +102,7 @@ impl<T: Table> Reader<T> {
 
 impl Waiting {
     fn told(self, claim: Result<Option<Claim>, Failure>) {
-        // A caller who is gone needs no answer.
+        // Nobody may be waiting any more.
         let _ = self.answer.send(claim);
     }
 }

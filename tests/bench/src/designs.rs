@@ -94,7 +94,7 @@ impl LuaQueue {
         ["hongBaoList", "hongBaoConsumedList", "hongBaoConsumedMap"].map(|key| format!("{key}:{packet}"))
     }
 
-    /// Reads the script's answer, which is nil for a loser and for a user who has a slip already.
+    /// Reads the script's answer. It is nil for losers, and for winners who ask again.
     fn got(answer: Option<&str>) -> Got {
         // {"userId":"…","id":17,"money":…}: the fields come in any order.
         let id = answer.and_then(|slip| slip.split("\"id\":").nth(1));
