@@ -148,6 +148,7 @@ ARGUMENTS = {
     "TIME": [],
     "EVAL": ["return 1", "1", KEY],
     "EVALSHA": [40 * "0", "1", KEY],
+    "EXISTS": [KEY],
     "GET": [KEY],
     "HSET": [KEY, "a", "b"],
     "HINCRBY": [KEY, "a", "1"],
