@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::problem::{Code, Problem};
 use super::request::{request_id, signer};
-use super::route::{Route, route};
+use super::route::{Route, route_of_path};
 use crate::domain::{PacketId, Timestamp, UserId};
 use crate::service::Failure;
 
@@ -190,7 +190,7 @@ fn log(request: &Request, result: &Result<Answer, Problem>, took: Duration) {
     }
     let request_id = request_id(request);
     // A malformed id is any text that a client chose, so it is not logged.
-    let route = route(request).ok();
+    let route = route_of_path(request).ok();
     let packet_id = match result {
         Ok(Answer { packet_id: Some(id), .. }) => Some(*id),
         _ => route.and_then(Route::packet_id).and_then(|id| id.parse().ok()),

@@ -193,6 +193,7 @@ async fn refused(tour: &mut Tour, api: &Api, alice: &Names<'_>) {
     tour.all(nobody.collect::<Vec<_>>()).await;
     let patch = SPEC.operations().into_iter().map(|operation| api.call("PATCH", path(&operation, alice)));
     tour.all(patch.collect::<Vec<_>>()).await;
+    unknown_parameters(tour, api, alice).await;
     let large = " ".repeat(128 * 1_024 + 1);
     tour.all(requests(api, "413", alice).into_iter().map(|call| call.body(large.clone()))).await;
     tour.all(requests(api, "413", alice).into_iter().map(|call| call.body("[]"))).await;
@@ -234,6 +235,23 @@ async fn refused(tour: &mut Tour, api: &Api, alice: &Names<'_>) {
     .await;
     api.put("/operator/users/mallory/suspension").json(&json!({"reason": "reported"})).await.expect(200);
     tour.saw(&api.post("/packets").by("mallory").key("k").json(&random(100, 10)).await);
+}
+
+/// Queries that an operation refuses before it does anything.
+async fn unknown_parameters(tour: &mut Tour, api: &Api, alice: &Names<'_>) {
+    for operation in SPEC.operations() {
+        let path = path(&operation, alice);
+        let parameters = operation.value["parameters"].as_array().into_iter().flatten().map(|one| SPEC.resolve(one));
+        let known = parameters.filter(|one| one["in"] == "query").map(|one| one["name"].as_str().unwrap());
+        let twice = known.map(|name| (format!("{name}=1&{name}=1"), name.to_owned()));
+        let unknown = ["later=1", "later", "later=1&later=2"].map(|query| (query.to_owned(), "later".to_owned()));
+        for (query, field) in twice.chain(unknown).chain([("&&=&".to_owned(), String::new())]) {
+            let call = api.call(operation.method, format!("{path}?{query}")).by(alice.user).key("unused");
+            let answer = call.json(&json!({})).await;
+            assert_eq!(answer.refused(400, "invalid-request"), [field], "{} {query}", operation.id);
+            tour.saw(&answer);
+        }
+    }
 }
 
 /// Passphrases and recipients. The tries are the user's, by whichever route.

@@ -58,7 +58,7 @@ async fn an_encoded_path_is_the_same_path() {
     let api = Api::start().await;
     api.fund("alice", 5).await;
     let user: [(&str, &[u8]); 1] = [("x-user-id", b"alice")];
-    for path in ["/me/wallet", "/%6d%65/%77allet", "/me%2Fwallet", "/me/wallet?", "/me/wallet?limit=0&cursor=!"] {
+    for path in ["/me/wallet", "/%6d%65/%77allet", "/me%2Fwallet", "/me/wallet?"] {
         assert_eq!(api.raw("GET", path.as_bytes(), &user, b"").await.expect(200)["balance"], 5, "{path}");
     }
     let absolute = format!("{}/me/wallet", api.local.url());
