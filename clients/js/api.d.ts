@@ -589,7 +589,30 @@ export interface paths {
         trace?: never;
     };
 }
-export type webhooks = Record<string, never>;
+export interface webhooks {
+    event: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Receive an event
+         * @description The service posts each event to your server, after the Standard Webhooks specification. Verify the signature over the body as it
+         *     came, before you parse it. An event comes at least once, in no order, and may come again for a day until you answer 2xx. Its
+         *     `webhook-id` is always the same. Ignore a `type` that you don't know.
+         */
+        post: operations["receiveEvent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+}
 export interface components {
     schemas: {
         /**
@@ -652,16 +675,13 @@ export interface components {
          * @enum {string}
          */
         Split: "random" | "equal";
-        ShownSplit: components["schemas"]["Split"] | string;
-        ShownStatus: components["schemas"]["Status"] | string;
-        /** @description The kind of problem. It is stable; branch on it, and treat an unknown one like its status. */
-        ShownCode: components["schemas"]["ProblemCode"] | string;
+        /** @description A split, of those of `Split`; later versions may have more. */
+        ShownSplit: string;
         /**
          * @description `settled`: expired or closed, and every slip is claimed or refunded. Otherwise `closed`: the operator has closed the packet;
          *     `sold_out`: every slip is claimed; `expired`: the packet has expired; `scheduled`: its start is ahead; `open`: slips can be grabbed.
-         * @enum {string}
          */
-        Status: "scheduled" | "open" | "sold_out" | "expired" | "closed" | "settled";
+        Status: string;
         /** @description A slip's place in its packet, from 0 */
         SlipIndex: number;
         /** @description A slip's amount, in minor units */
@@ -686,7 +706,7 @@ export interface components {
          *     * U+FE0E or U+FE0F after an emoji or a symbol that has both forms, U+200D between emoji;
          *     * the tags in the flags of England, Scotland and Wales.
          *
-         *     The pattern excludes what has no place in any greeting; a pattern for the rest would be longer than the rule.
+         *     The pattern excludes the control characters of ASCII only: not every tool can read a pattern of the rest.
          */
         Greeting: string;
         /** @description The operator's reason, without control or invisible characters, as in a greeting */
@@ -782,7 +802,7 @@ export interface components {
             /** @description When the operator ended it. Null if they did not. */
             closed_at: components["schemas"]["Timestamp"] | null;
             /** @description In a send's answer the status when the packet was sent. */
-            status: components["schemas"]["ShownStatus"];
+            status: components["schemas"]["Status"];
             /** @description Fixes the split before anyone grabs. */
             commitment: components["schemas"]["Digest"];
             /** @description The version of the split's algorithm. The commitment covers it. */
@@ -828,11 +848,12 @@ export interface components {
             user_id: components["schemas"]["UserId"];
             amount: components["schemas"]["SlipAmount"];
         };
-        GrabResult: components["schemas"]["Grabbed"] | components["schemas"]["SoldOut"] | components["schemas"]["Expired"] | components["schemas"]["Closed"] | components["schemas"]["NotStarted"] | {
-            outcome: string;
-        };
+        GrabResult: components["schemas"]["Grabbed"] | components["schemas"]["SoldOut"] | components["schemas"]["Expired"] | components["schemas"]["Closed"] | components["schemas"]["NotStarted"];
         Grabbed: {
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             outcome: "grabbed";
             packet_id: components["schemas"]["PacketId"];
             slip: components["schemas"]["SlipIndex"];
@@ -843,22 +864,34 @@ export interface components {
             replayed: boolean;
         };
         SoldOut: {
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             outcome: "sold_out";
             packet_id: components["schemas"]["PacketId"];
         };
         Expired: {
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             outcome: "expired";
             packet_id: components["schemas"]["PacketId"];
         };
         Closed: {
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             outcome: "closed";
             packet_id: components["schemas"]["PacketId"];
         };
         NotStarted: {
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             outcome: "not_started";
             packet_id: components["schemas"]["PacketId"];
             starts_at: components["schemas"]["Timestamp"];
@@ -939,15 +972,13 @@ export interface components {
             movements: components["schemas"]["Movement"][];
             next_cursor: components["schemas"]["NextCursor"];
         };
-        Movement: components["schemas"]["ClaimMovement"] | components["schemas"]["DepositMovement"] | components["schemas"]["RefundMovement"] | components["schemas"]["SentMovement"] | components["schemas"]["WithdrawalMovement"] | {
-            kind: string;
-            id: string;
-            amount: number;
-            at: components["schemas"]["Timestamp"];
-        };
+        Movement: components["schemas"]["ClaimMovement"] | components["schemas"]["DepositMovement"] | components["schemas"]["RefundMovement"] | components["schemas"]["SentMovement"] | components["schemas"]["WithdrawalMovement"];
         /** @description A slip that the user grabbed */
         ClaimMovement: {
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             kind: "claim";
             /** @description The packet's id */
             id: components["schemas"]["PacketId"];
@@ -959,13 +990,17 @@ export interface components {
         };
         /** @description Money that the operator put in */
         DepositMovement: {
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             kind: "deposit";
             /** @description The deposit's id */
             id: components["schemas"]["RequestKey"];
             amount: number;
             at: components["schemas"]["Timestamp"];
-            packet_id: null;
+            /** @description Null, because no packet has to do with it */
+            packet_id: string | null;
             /** @description Who signed the first request */
             by?: components["schemas"]["Signer"];
         };
@@ -973,7 +1008,10 @@ export interface components {
         Signer: string;
         /** @description Refunded slips of an expired or closed packet. A large packet is refunded in several movements */
         RefundMovement: {
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             kind: "refund";
             /** @description The packet's id and the lowest refunded slip */
             id: string;
@@ -983,7 +1021,10 @@ export interface components {
         };
         /** @description A packet that the user paid for */
         SentMovement: {
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             kind: "sent";
             /** @description The packet's id */
             id: components["schemas"]["PacketId"];
@@ -993,21 +1034,154 @@ export interface components {
         };
         /** @description Money that the operator took out */
         WithdrawalMovement: {
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             kind: "withdrawal";
             /** @description The withdrawal's id */
             id: components["schemas"]["RequestKey"];
             amount: number;
             at: components["schemas"]["Timestamp"];
-            packet_id: null;
+            /** @description Null, because no packet has to do with it */
+            packet_id: string | null;
             /** @description Who signed the first request */
             by?: components["schemas"]["Signer"];
         };
-        /**
-         * @description The kind of problem. It is stable; branch on it.
-         * @enum {string}
-         */
-        ProblemCode: "invalid-request" | "unauthenticated" | "insufficient-balance" | "not-a-recipient" | "wrong-passphrase" | "forbidden" | "user-id-unsupported" | "account-suspended" | "daily-limit-exceeded" | "packet-not-found" | "route-not-found" | "method-not-allowed" | "payload-too-large" | "idempotency-key-reused" | "too-many-requests" | "unavailable" | "internal";
+        WebhookEvent: components["schemas"]["PacketSentEvent"] | components["schemas"]["SlipClaimedEvent"] | components["schemas"]["PacketClosedEvent"] | components["schemas"]["PacketSettledEvent"] | components["schemas"]["PacketRefundedEvent"];
+        /** @description A packet is paid for */
+        PacketSentEvent: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "PacketSent";
+            /** @description When it happened */
+            timestamp: components["schemas"]["Timestamp"];
+            data: components["schemas"]["PacketSent"];
+        };
+        /** @description The data of PacketSentEvent */
+        PacketSent: {
+            /** @constant */
+            type: "PacketSent";
+            packet_id: components["schemas"]["PacketId"];
+            sender_id: components["schemas"]["UserId"];
+            /** @description Absent if the packet has none */
+            reference?: components["schemas"]["Reference"];
+            split: components["schemas"]["ShownSplit"];
+            total_amount: components["schemas"]["TotalAmount"];
+            count: components["schemas"]["SlipCount"];
+            currency: components["schemas"]["Currency"];
+            greeting: components["schemas"]["Greeting"];
+            created_at: components["schemas"]["Timestamp"];
+            /** @description Absent if it can be grabbed at once */
+            starts_at?: components["schemas"]["Timestamp"];
+            expires_at: components["schemas"]["Timestamp"];
+        };
+        /** @description A user owns a slip for good */
+        SlipClaimedEvent: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "SlipClaimed";
+            /** @description When it happened */
+            timestamp: components["schemas"]["Timestamp"];
+            data: components["schemas"]["SlipClaimed"];
+        };
+        /** @description The data of SlipClaimedEvent */
+        SlipClaimed: {
+            /** @constant */
+            type: "SlipClaimed";
+            packet_id: components["schemas"]["PacketId"];
+            sender_id: components["schemas"]["UserId"];
+            /** @description Absent if the packet has none */
+            reference?: components["schemas"]["Reference"];
+            /** @description The winner */
+            user_id: components["schemas"]["UserId"];
+            slip: components["schemas"]["SlipIndex"];
+            amount: components["schemas"]["SlipAmount"];
+            currency: components["schemas"]["Currency"];
+            grabbed_at: components["schemas"]["Timestamp"];
+        };
+        /** @description The operator closed a packet */
+        PacketClosedEvent: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "PacketClosed";
+            /** @description When it happened */
+            timestamp: components["schemas"]["Timestamp"];
+            data: components["schemas"]["PacketClosed"];
+        };
+        /** @description The data of PacketClosedEvent */
+        PacketClosed: {
+            /** @constant */
+            type: "PacketClosed";
+            packet_id: components["schemas"]["PacketId"];
+            sender_id: components["schemas"]["UserId"];
+            /** @description Absent if the packet has none */
+            reference?: components["schemas"]["Reference"];
+            reason: components["schemas"]["OperatorReason"];
+            closed_at: components["schemas"]["Timestamp"];
+        };
+        /** @description Every slip of a packet has a decision. Nothing of it changes any more */
+        PacketSettledEvent: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "PacketSettled";
+            /** @description When it happened */
+            timestamp: components["schemas"]["Timestamp"];
+            data: components["schemas"]["PacketSettled"];
+        };
+        /** @description The data of PacketSettledEvent */
+        PacketSettled: {
+            /** @constant */
+            type: "PacketSettled";
+            packet_id: components["schemas"]["PacketId"];
+            sender_id: components["schemas"]["UserId"];
+            /** @description Absent if the packet has none */
+            reference?: components["schemas"]["Reference"];
+            refunded_count: components["schemas"]["PartialCount"];
+            refunded_amount: components["schemas"]["PartialAmount"];
+            claimed_count: components["schemas"]["PartialCount"];
+            claimed_amount: components["schemas"]["PartialAmount"];
+            total_amount: components["schemas"]["TotalAmount"];
+            currency: components["schemas"]["Currency"];
+            settled_at: components["schemas"]["Timestamp"];
+        };
+        /** @description Some slips of a packet went back to its sender. It comes beside PacketSettled */
+        PacketRefundedEvent: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "PacketRefunded";
+            /** @description When it happened */
+            timestamp: components["schemas"]["Timestamp"];
+            data: components["schemas"]["PacketRefunded"];
+        };
+        /** @description The data of PacketRefundedEvent */
+        PacketRefunded: {
+            /** @constant */
+            type: "PacketRefunded";
+            packet_id: components["schemas"]["PacketId"];
+            sender_id: components["schemas"]["UserId"];
+            /** @description Absent if the packet has none */
+            reference?: components["schemas"]["Reference"];
+            refunded_count: components["schemas"]["PartialCount"];
+            refunded_amount: components["schemas"]["PartialAmount"];
+            claimed_count: components["schemas"]["PartialCount"];
+            claimed_amount: components["schemas"]["PartialAmount"];
+            total_amount: components["schemas"]["TotalAmount"];
+            currency: components["schemas"]["Currency"];
+            settled_at: components["schemas"]["Timestamp"];
+        };
+        /** @description The kind of problem. It is stable; branch on it. */
+        ProblemCode: string;
         /** @description RFC 9457 */
         Problem: {
             /** @description `urn:hongbao:problem:` followed by the code */
@@ -1017,7 +1191,7 @@ export interface components {
             status: number;
             /** @description For people. The text may change. */
             detail: string;
-            code: components["schemas"]["ShownCode"];
+            code: components["schemas"]["ProblemCode"];
             /** @description The invalid fields, if any */
             errors?: components["schemas"]["FieldError"][];
             /** @description When a used-up limit begins anew, at the next midnight in the deployment's time zone */
@@ -1038,144 +1212,17 @@ export interface components {
         GatewayMessage: {
             message: string | null;
         };
-        InvalidRequestProblem: components["schemas"]["Problem"] & ({
-            /** @constant */
-            type?: "urn:hongbao:problem:invalid-request";
-            /** @constant */
-            status?: 400;
-            /** @constant */
-            code?: "invalid-request";
-        } | unknown);
-        UnauthenticatedProblem: components["schemas"]["Problem"] & ({
-            /** @constant */
-            type?: "urn:hongbao:problem:unauthenticated";
-            /** @constant */
-            status?: 401;
-            /** @constant */
-            code?: "unauthenticated";
-        } | unknown);
-        InsufficientBalanceProblem: components["schemas"]["Problem"] & ({
-            /** @constant */
-            type?: "urn:hongbao:problem:insufficient-balance";
-            /** @constant */
-            status?: 402;
-            /** @constant */
-            code?: "insufficient-balance";
-        } | unknown);
-        NotARecipientProblem: components["schemas"]["Problem"] & ({
-            /** @constant */
-            type?: "urn:hongbao:problem:not-a-recipient";
-            /** @constant */
-            status?: 403;
-            /** @constant */
-            code?: "not-a-recipient";
-        } | unknown);
-        WrongPassphraseProblem: components["schemas"]["Problem"] & ({
-            /** @constant */
-            type?: "urn:hongbao:problem:wrong-passphrase";
-            /** @constant */
-            status?: 403;
-            /** @constant */
-            code?: "wrong-passphrase";
-        } | unknown);
-        ForbiddenProblem: components["schemas"]["Problem"] & ({
-            /** @constant */
-            type?: "urn:hongbao:problem:forbidden";
-            /** @constant */
-            status?: 403;
-            /** @constant */
-            code?: "forbidden";
-        } | unknown);
-        UserIdUnsupportedProblem: components["schemas"]["Problem"] & ({
-            /** @constant */
-            type?: "urn:hongbao:problem:user-id-unsupported";
-            /** @constant */
-            status?: 403;
-            /** @constant */
-            code?: "user-id-unsupported";
-        } | unknown);
-        AccountSuspendedProblem: components["schemas"]["Problem"] & ({
-            /** @constant */
-            type?: "urn:hongbao:problem:account-suspended";
-            /** @constant */
-            status?: 403;
-            /** @constant */
-            code?: "account-suspended";
-        } | unknown);
-        DailyLimitProblem: components["schemas"]["Problem"] & ({
-            /** @constant */
-            type?: "urn:hongbao:problem:daily-limit-exceeded";
-            /** @constant */
-            status?: 403;
-            /** @constant */
-            code?: "daily-limit-exceeded";
-        } | unknown);
-        PacketNotFoundProblem: components["schemas"]["Problem"] & ({
-            /** @constant */
-            type?: "urn:hongbao:problem:packet-not-found";
-            /** @constant */
-            status?: 404;
-            /** @constant */
-            code?: "packet-not-found";
-        } | unknown);
-        RouteNotFoundProblem: components["schemas"]["Problem"] & ({
-            /** @constant */
-            type?: "urn:hongbao:problem:route-not-found";
-            /** @constant */
-            status?: 404;
-            /** @constant */
-            code?: "route-not-found";
-        } | unknown);
-        MethodNotAllowedProblem: components["schemas"]["Problem"] & ({
-            /** @constant */
-            type?: "urn:hongbao:problem:method-not-allowed";
-            /** @constant */
-            status?: 405;
-            /** @constant */
-            code?: "method-not-allowed";
-        } | unknown);
-        PayloadTooLargeProblem: components["schemas"]["Problem"] & ({
-            /** @constant */
-            type?: "urn:hongbao:problem:payload-too-large";
-            /** @constant */
-            status?: 413;
-            /** @constant */
-            code?: "payload-too-large";
-        } | unknown);
-        KeyReusedProblem: components["schemas"]["Problem"] & ({
-            /** @constant */
-            type?: "urn:hongbao:problem:idempotency-key-reused";
-            /** @constant */
-            status?: 422;
-            /** @constant */
-            code?: "idempotency-key-reused";
-        } | unknown);
-        TooManyRequestsProblem: components["schemas"]["Problem"] & ({
-            /** @constant */
-            type?: "urn:hongbao:problem:too-many-requests";
-            /** @constant */
-            status?: 429;
-            /** @constant */
-            code?: "too-many-requests";
-        } | unknown);
-        UnavailableProblem: components["schemas"]["Problem"] & ({
-            /** @constant */
-            type?: "urn:hongbao:problem:unavailable";
-            /** @constant */
-            status?: 503;
-            /** @constant */
-            code?: "unavailable";
-        } | unknown);
-        InternalProblem: components["schemas"]["Problem"] & ({
-            /** @constant */
-            type?: "urn:hongbao:problem:internal";
-            /** @constant */
-            status?: 500;
-            /** @constant */
-            code?: "internal";
-        } | unknown);
     };
     responses: {
+        /** @description The query has a parameter. This route knows none. */
+        InvalidQuery: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
         /** @description The packet is paid for and can be grabbed. */
         PacketSent: {
             headers: {
@@ -1201,7 +1248,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["InvalidRequestProblem"];
+                "application/problem+json": components["schemas"]["Problem"];
             };
         };
         /** @description The packet. */
@@ -1231,7 +1278,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["InvalidRequestProblem"];
+                "application/problem+json": components["schemas"]["Problem"];
             };
         };
         /**
@@ -1243,7 +1290,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["AccountSuspendedProblem"] | components["schemas"]["DailyLimitProblem"] | components["schemas"]["UserIdUnsupportedProblem"];
+                "application/problem+json": components["schemas"]["Problem"];
             };
         };
         /**
@@ -1255,7 +1302,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["ForbiddenProblem"] | components["schemas"]["AccountSuspendedProblem"] | components["schemas"]["DailyLimitProblem"];
+                "application/problem+json": components["schemas"]["Problem"];
                 "application/json": components["schemas"]["GatewayMessage"];
             };
         };
@@ -1265,7 +1312,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["ForbiddenProblem"] | components["schemas"]["AccountSuspendedProblem"];
+                "application/problem+json": components["schemas"]["Problem"];
                 "application/json": components["schemas"]["GatewayMessage"];
             };
         };
@@ -1275,7 +1322,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["InvalidRequestProblem"];
+                "application/problem+json": components["schemas"]["Problem"];
             };
         };
         /**
@@ -1287,7 +1334,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["NotARecipientProblem"] | components["schemas"]["WrongPassphraseProblem"] | components["schemas"]["UserIdUnsupportedProblem"];
+                "application/problem+json": components["schemas"]["Problem"];
             };
         };
         /** @description A page of claims. */
@@ -1335,7 +1382,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["InvalidRequestProblem"];
+                "application/problem+json": components["schemas"]["Problem"];
             };
         };
         /** @description The route is for the operator only. Or the packet has recipients, and the user is neither one of them nor its sender. */
@@ -1344,7 +1391,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["ForbiddenProblem"] | components["schemas"]["NotARecipientProblem"];
+                "application/problem+json": components["schemas"]["Problem"];
                 "application/json": components["schemas"]["GatewayMessage"];
             };
         };
@@ -1357,7 +1404,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["ForbiddenProblem"] | components["schemas"]["NotARecipientProblem"] | components["schemas"]["WrongPassphraseProblem"];
+                "application/problem+json": components["schemas"]["Problem"];
                 "application/json": components["schemas"]["GatewayMessage"];
             };
         };
@@ -1387,7 +1434,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["InvalidRequestProblem"];
+                "application/problem+json": components["schemas"]["Problem"];
             };
         };
         /** @description A time, the kind, the limit, the cursor or an id is not valid. */
@@ -1396,7 +1443,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["InvalidRequestProblem"];
+                "application/problem+json": components["schemas"]["Problem"];
             };
         };
         /** @description The limit, the cursor or an id is not valid. */
@@ -1405,7 +1452,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["InvalidRequestProblem"];
+                "application/problem+json": components["schemas"]["Problem"];
             };
         };
         /** @description The user's id is malformed. */
@@ -1414,7 +1461,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["InvalidRequestProblem"];
+                "application/problem+json": components["schemas"]["Problem"];
             };
         };
         /** @description The request has no verified caller. API Gateway usually answers this itself. */
@@ -1423,7 +1470,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["UnauthenticatedProblem"];
+                "application/problem+json": components["schemas"]["Problem"];
                 "application/json": components["schemas"]["GatewayMessage"];
             };
         };
@@ -1433,7 +1480,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["InsufficientBalanceProblem"];
+                "application/problem+json": components["schemas"]["Problem"];
             };
         };
         /** @description The route is for the operator only. API Gateway usually answers this itself. */
@@ -1442,7 +1489,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["ForbiddenProblem"];
+                "application/problem+json": components["schemas"]["Problem"];
                 "application/json": components["schemas"]["GatewayMessage"];
             };
         };
@@ -1452,7 +1499,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["UserIdUnsupportedProblem"];
+                "application/problem+json": components["schemas"]["Problem"];
             };
         };
         /** @description The packet has recipients, and the caller is neither one of them nor its sender. Or the caller's user id is not supported. */
@@ -1461,7 +1508,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["NotARecipientProblem"] | components["schemas"]["UserIdUnsupportedProblem"];
+                "application/problem+json": components["schemas"]["Problem"];
             };
         };
         /** @description There is no such packet. If the id contains an encoded slash, there is no such route. */
@@ -1470,7 +1517,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["PacketNotFoundProblem"] | components["schemas"]["RouteNotFoundProblem"];
+                "application/problem+json": components["schemas"]["Problem"];
             };
         };
         /** @description There is no such route. Only an id that contains an encoded slash leads here. */
@@ -1479,7 +1526,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["RouteNotFoundProblem"];
+                "application/problem+json": components["schemas"]["Problem"];
             };
         };
         /** @description The path exists, but not with the method that was used. */
@@ -1489,7 +1536,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["MethodNotAllowedProblem"];
+                "application/problem+json": components["schemas"]["Problem"];
             };
         };
         /** @description The body is too large. */
@@ -1498,7 +1545,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["PayloadTooLargeProblem"];
+                "application/problem+json": components["schemas"]["Problem"];
                 "application/json": components["schemas"]["GatewayMessage"];
             };
         };
@@ -1508,7 +1555,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["KeyReusedProblem"];
+                "application/problem+json": components["schemas"]["Problem"];
             };
         };
         /** @description Too many requests. A user who gives 10 wrong passphrases for a packet within a minute gets this too. */
@@ -1518,7 +1565,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["TooManyRequestsProblem"];
+                "application/problem+json": components["schemas"]["Problem"];
                 "application/json": components["schemas"]["GatewayMessage"];
             };
         };
@@ -1528,7 +1575,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["InternalProblem"];
+                "application/problem+json": components["schemas"]["Problem"];
                 "application/json": components["schemas"]["GatewayMessage"];
             };
         };
@@ -1539,7 +1586,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["UnavailableProblem"];
+                "application/problem+json": components["schemas"]["Problem"];
                 "application/json": components["schemas"]["GatewayMessage"];
             };
         };
@@ -1619,6 +1666,22 @@ export interface components {
          * @example TzeHya0fMw
          */
         Cursor: components["schemas"]["Cursor"];
+        /**
+         * @description The event's id, the same in all of its deliveries.
+         * @example evt_38FS4S83HF3Y07WMYNH727QYT0_claimed_7
+         */
+        WebhookId: string;
+        /**
+         * @description The seconds since 1970 at which this delivery was signed. Refuse one that is more than five minutes off.
+         * @example 1795183203
+         */
+        WebhookTimestamp: string;
+        /**
+         * @description `v1,` and the base64 of HMAC-SHA256 over `<webhook-id>.<webhook-timestamp>.<body>`. While secrets are rotated there are two,
+         *     with a space between them.
+         * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
+         */
+        WebhookSignature: string;
     };
     requestBodies: {
         Send: {
@@ -1740,6 +1803,7 @@ export interface operations {
         responses: {
             200: components["responses"]["PacketShown"];
             304: components["responses"]["PacketNotModified"];
+            400: components["responses"]["InvalidQuery"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["NotARecipient"];
             404: components["responses"]["PacketNotFound"];
@@ -1848,6 +1912,7 @@ export interface operations {
                     "application/json": components["schemas"]["Wallet"];
                 };
             };
+            400: components["responses"]["InvalidQuery"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["UserIdUnsupported"];
             405: components["responses"]["MethodNotAllowed"];
@@ -2047,7 +2112,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["InvalidRequestProblem"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             401: components["responses"]["Unauthenticated"];
@@ -2105,7 +2170,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["InvalidRequestProblem"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             401: components["responses"]["Unauthenticated"];
@@ -2481,6 +2546,7 @@ export interface operations {
         responses: {
             200: components["responses"]["PacketShown"];
             304: components["responses"]["PacketNotModified"];
+            400: components["responses"]["InvalidQuery"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["PacketNotFound"];
@@ -2590,6 +2656,59 @@ export interface operations {
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
+        };
+    };
+    receiveEvent: {
+        parameters: {
+            query?: never;
+            header: {
+                /**
+                 * @description The event's id, the same in all of its deliveries.
+                 * @example evt_38FS4S83HF3Y07WMYNH727QYT0_claimed_7
+                 */
+                "webhook-id": components["parameters"]["WebhookId"];
+                /**
+                 * @description The seconds since 1970 at which this delivery was signed. Refuse one that is more than five minutes off.
+                 * @example 1795183203
+                 */
+                "webhook-timestamp": components["parameters"]["WebhookTimestamp"];
+                /**
+                 * @description `v1,` and the base64 of HMAC-SHA256 over `<webhook-id>.<webhook-timestamp>.<body>`. While secrets are rotated there are two,
+                 *     with a space between them.
+                 * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
+                 */
+                "webhook-signature": components["parameters"]["WebhookSignature"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WebhookEvent"];
+            };
+        };
+        responses: {
+            /** @description You have the event. Any 2xx within ten seconds counts. After any other answer but these it comes again. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description No event is delivered until an operator enables the receiver. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description No event is delivered before the time in `Retry-After`, or for an hour if it is later. So with 503. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
         };
     };
 }

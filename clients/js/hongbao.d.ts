@@ -1,12 +1,12 @@
 /** Returns a new key for one send. Keep the key and the body until the send is answered. */
 export function newKey(): string;
 /** @typedef {import('./api.d.ts').components['schemas']} Schemas */
-/** @typedef {Schemas['ProblemCode']} ProblemCode */
+/** @typedef {typeof PROBLEM_CODES[number]} ProblemCode */
 /** @typedef {Schemas['SendRequest']} SendRequest */
 /** @typedef {Schemas['Packet']} Packet */
 /** @typedef {Schemas['PacketClaims']} PacketClaims */
 /** @typedef {Schemas['PacketClaim']} PacketClaim */
-/** @typedef {Schemas['Grabbed'] | Schemas['SoldOut'] | Schemas['Expired'] | Schemas['Closed'] | Schemas['NotStarted']} GrabResult The outcomes so far; any other one is "no slip". */
+/** @typedef {Schemas['GrabResult']} GrabResult The outcomes so far; any other one is "no slip". */
 /** @typedef {Schemas['Wallet']} Wallet */
 /** @typedef {Schemas['SuspendedUser']} SuspendedUser */
 /** @typedef {Schemas['SentPackets']} SentPackets */
@@ -27,11 +27,8 @@ export function newKey(): string;
  * @property {number} [waitMaxMs] The longest wait between two tries. If Retry-After asks for more, the client throws. Default: 8,000.
  * @property {(wait: {tries: number, waitMs: number}) => void} [onRetry] Called before each wait.
  */
-/**
- * Every code that a problem can have.
- * @type {readonly ProblemCode[]}
- */
-export const PROBLEM_CODES: readonly ProblemCode[];
+/** Every code that a problem can have. */
+export const PROBLEM_CODES: readonly ["invalid-request", "unauthenticated", "insufficient-balance", "not-a-recipient", "wrong-passphrase", "forbidden", "user-id-unsupported", "account-suspended", "daily-limit-exceeded", "packet-not-found", "route-not-found", "method-not-allowed", "payload-too-large", "idempotency-key-reused", "too-many-requests", "unavailable", "internal"];
 /** The service refused the request; `code` is the reason. */
 export class Problem extends Error {
     /**
@@ -214,7 +211,7 @@ export class Hongbao {
     #private;
 }
 export type Schemas = import("./api.d.ts").components["schemas"];
-export type ProblemCode = Schemas["ProblemCode"];
+export type ProblemCode = (typeof PROBLEM_CODES)[number];
 export type SendRequest = Schemas["SendRequest"];
 export type Packet = Schemas["Packet"];
 export type PacketClaims = Schemas["PacketClaims"];
@@ -222,7 +219,7 @@ export type PacketClaim = Schemas["PacketClaim"];
 /**
  * The outcomes so far; any other one is "no slip".
  */
-export type GrabResult = Schemas["Grabbed"] | Schemas["SoldOut"] | Schemas["Expired"] | Schemas["Closed"] | Schemas["NotStarted"];
+export type GrabResult = Schemas["GrabResult"];
 export type Wallet = Schemas["Wallet"];
 export type SuspendedUser = Schemas["SuspendedUser"];
 export type SentPackets = Schemas["SentPackets"];

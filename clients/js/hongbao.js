@@ -8,12 +8,12 @@
 // unknown outcome of a grab as "no slip". A problem with an unknown code gets the code of its status.
 
 /** @typedef {import('./api.d.ts').components['schemas']} Schemas */
-/** @typedef {Schemas['ProblemCode']} ProblemCode */
+/** @typedef {typeof PROBLEM_CODES[number]} ProblemCode */
 /** @typedef {Schemas['SendRequest']} SendRequest */
 /** @typedef {Schemas['Packet']} Packet */
 /** @typedef {Schemas['PacketClaims']} PacketClaims */
 /** @typedef {Schemas['PacketClaim']} PacketClaim */
-/** @typedef {Schemas['Grabbed'] | Schemas['SoldOut'] | Schemas['Expired'] | Schemas['Closed'] | Schemas['NotStarted']} GrabResult The outcomes so far; any other one is "no slip". */
+/** @typedef {Schemas['GrabResult']} GrabResult The outcomes so far; any other one is "no slip". */
 /** @typedef {Schemas['Wallet']} Wallet */
 /** @typedef {Schemas['SuspendedUser']} SuspendedUser */
 /** @typedef {Schemas['SentPackets']} SentPackets */
@@ -36,11 +36,8 @@
  * @property {(wait: {tries: number, waitMs: number}) => void} [onRetry] Called before each wait.
  */
 
-/**
- * Every code that a problem can have.
- * @type {readonly ProblemCode[]}
- */
-export const PROBLEM_CODES = Object.freeze([
+/** Every code that a problem can have. */
+export const PROBLEM_CODES = /** @type {const} */ ([
   'invalid-request',
   'unauthenticated',
   'insufficient-balance',
@@ -59,6 +56,7 @@ export const PROBLEM_CODES = Object.freeze([
   'unavailable',
   'internal',
 ]);
+Object.freeze(PROBLEM_CODES);
 
 /**
  * The code of an answer that has none. API Gateway answers some requests by itself, with only a message.

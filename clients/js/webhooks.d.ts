@@ -19,57 +19,18 @@ export class WebhookError extends Error {
     constructor(reason: "header" | "timestamp" | "signature" | "body", message: string);
     reason: "body" | "header" | "timestamp" | "signature";
 }
+export type Schemas = import("./api.d.ts").components["schemas"];
+export type PacketSent = Schemas["PacketSent"];
+export type SlipClaimed = Schemas["SlipClaimed"];
+export type PacketClosed = Schemas["PacketClosed"];
+export type PacketSettled = Schemas["PacketSettled"];
+export type PacketRefunded = Schemas["PacketRefunded"];
 /**
- * `reference` only if the packet has one.
+ * The types so far; ignore any other one. `id` is the same each time the event is delivered.
  */
-export type OfPacket = {
-    packet_id: string;
-    sender_id: string;
-    reference?: string;
-};
-export type PacketSent = OfPacket & {
-    split: string;
-    total_amount: number;
-    count: number;
-    currency: string;
-    greeting: string;
-    created_at: string;
-    starts_at?: string;
-    expires_at: string;
-};
-export type SlipClaimed = OfPacket & {
-    user_id: string;
-    slip: number;
-    amount: number;
-    currency: string;
-    grabbed_at: string;
-};
-export type PacketClosed = OfPacket & {
-    reason: string;
-    closed_at: string;
-};
-export type PacketSettled = OfPacket & {
-    refunded_count: number;
-    refunded_amount: number;
-    claimed_count: number;
-    claimed_amount: number;
-    total_amount: number;
-    currency: string;
-    settled_at?: string;
-};
-/**
- * What every delivery has. `id` is the same each time the event is delivered; `timestamp` is when the event happened.
- */
-export type Delivered<Type extends string, Data> = {
+export type WebhookEvent = Schemas["WebhookEvent"] & {
     id: string;
-    type: Type;
-    timestamp: string;
-    data: Data;
 };
-/**
- * The types so far; ignore any other one.
- */
-export type WebhookEvent = Delivered<"PacketSent", PacketSent> | Delivered<"SlipClaimed", SlipClaimed> | Delivered<"PacketClosed", PacketClosed> | Delivered<"PacketSettled" | "PacketRefunded", PacketSettled>;
 /**
  * Those of `fetch`, or those of Node's `IncomingMessage`.
  */

@@ -3,20 +3,14 @@
 // Events grow: a later service may deliver events with more fields, and types of events that this client does not know. Answer
 // an unknown type with 2xx and ignore it.
 
-/** @typedef {{packet_id: string, sender_id: string, reference?: string}} OfPacket `reference` only if the packet has one. */
-/** @typedef {OfPacket & {split: string, total_amount: number, count: number, currency: string, greeting: string, created_at: string, starts_at?: string, expires_at: string}} PacketSent */
-/** @typedef {OfPacket & {user_id: string, slip: number, amount: number, currency: string, grabbed_at: string}} SlipClaimed */
-/** @typedef {OfPacket & {reason: string, closed_at: string}} PacketClosed */
-/** @typedef {OfPacket & {refunded_count: number, refunded_amount: number, claimed_count: number, claimed_amount: number, total_amount: number, currency: string, settled_at?: string}} PacketSettled */
+/** @typedef {import('./api.d.ts').components['schemas']} Schemas */
+/** @typedef {Schemas['PacketSent']} PacketSent */
+/** @typedef {Schemas['SlipClaimed']} SlipClaimed */
+/** @typedef {Schemas['PacketClosed']} PacketClosed */
+/** @typedef {Schemas['PacketSettled']} PacketSettled */
+/** @typedef {Schemas['PacketRefunded']} PacketRefunded */
 
-/**
- * What every delivery has. `id` is the same each time the event is delivered; `timestamp` is when the event happened.
- * @template {string} Type
- * @template Data
- * @typedef {{id: string, type: Type, timestamp: string, data: Data}} Delivered
- */
-
-/** @typedef {Delivered<'PacketSent', PacketSent> | Delivered<'SlipClaimed', SlipClaimed> | Delivered<'PacketClosed', PacketClosed> | Delivered<'PacketSettled' | 'PacketRefunded', PacketSettled>} WebhookEvent The types so far; ignore any other one. */
+/** @typedef {Schemas['WebhookEvent'] & {id: string}} WebhookEvent The types so far; ignore any other one. `id` is the same each time the event is delivered. */
 /** @typedef {Headers | Readonly<Record<string, string | readonly string[] | undefined>>} HeadersOfRequest Those of `fetch`, or those of Node's `IncomingMessage`. */
 
 /** The longest time between a delivery's timestamp and now, in seconds. A recorded delivery cannot be repeated later. */

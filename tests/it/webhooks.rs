@@ -25,6 +25,7 @@ use tests::relay::stand_in;
 use tokio::process::Command;
 
 use crate::contract::api::{Api, with};
+use crate::contract::spec::SPEC;
 use crate::programs::built;
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -113,6 +114,12 @@ fn checked(headers: &HeaderMap, body: &[u8]) -> (String, Value) {
         Webhook::new(secret).unwrap().verify(body, headers).unwrap();
     }
     let body: Value = serde_json::from_slice(body).unwrap();
+    let document = &SPEC.document["components"];
+    assert_eq!(SPEC.faults(&document["schemas"]["WebhookEvent"], &body), [""; 0], "{body}");
+    for parameter in ["WebhookId", "WebhookTimestamp", "WebhookSignature"].map(|name| &document["parameters"][name]) {
+        let value = headers[parameter["name"].as_str().unwrap()].to_str().unwrap();
+        assert_eq!(SPEC.faults(&parameter["schema"], &value.into()), [""; 0], "{value}");
+    }
     let event: Event = serde_json::from_value(body["data"].clone()).unwrap();
     assert_eq!(body["type"], event.name());
     assert_eq!(body["timestamp"], event.at().to_string());

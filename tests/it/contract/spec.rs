@@ -27,25 +27,16 @@ pub static SPEC: LazyLock<Spec> = LazyLock::new(|| {
 /// The document as clients read it.
 pub static AS_PUBLISHED: LazyLock<Spec> = LazyLock::new(Spec::load);
 
-/// Closes the schemas of answers, and drops the alternatives that stand for values which the document does not know yet.
+/// Closes the schemas of answers, and the enumerations that later versions may extend.
 fn close(document: &mut Value) {
     for schema in document["components"]["schemas"].as_object_mut().unwrap().values_mut() {
         let schema = schema.as_object_mut().unwrap();
         if schema.get("type").is_some_and(|kind| kind == "object") {
             schema.entry("additionalProperties").or_insert(json!(false));
         }
-    }
-    drop_future(document);
-}
-
-fn drop_future(value: &mut Value) {
-    if let Some(alternatives) = value.get_mut("anyOf").and_then(Value::as_array_mut) {
-        alternatives.retain(|alternative| alternative.get("x-hongbao-future").is_none());
-    }
-    match value {
-        Value::Object(fields) => fields.values_mut().for_each(drop_future),
-        Value::Array(items) => items.iter_mut().for_each(drop_future),
-        _ => {}
+        if let Some(values) = schema.remove("x-extensible-enum") {
+            schema.insert("enum".to_owned(), values);
+        }
     }
 }
 
@@ -226,6 +217,16 @@ impl Spec {
         let faults = self.faults(&response["content"][content_type]["schema"], &body);
         assert!(faults.is_empty(), "{faults:#?}\n{}", answer.describe());
         if answer.status >= 400 {
+            let codes = response["x-problem-codes"].as_array().unwrap();
+            assert!(codes.contains(&body["code"]), "{codes:?}: {}", answer.describe());
+            let kind = format!("urn:hongbao:problem:{}", body["code"].as_str().unwrap());
+            assert_eq!(
+                (&body["status"], &body["type"]),
+                (&json!(answer.status), &json!(kind)),
+                "{}",
+                answer.describe()
+            );
+            assert_eq!(body["resets_at"].is_string(), body["code"] == "daily-limit-exceeded", "{}", answer.describe());
             no_internals(&body);
         }
     }
