@@ -109,12 +109,12 @@ test-web: ## Test the page in a real browser, and the JavaScript client
 	SPLIT_VECTORS=vectors.jsonl npm --prefix tests/web run --silent $(if $(CUT),test:cut,test)
 
 # The packages are in target/package; the Python client in target/python.
-test-clients: ## Pack both clients, make one for Python, and run the examples with them
-	@scripts/install-tools.sh && scripts/install-tools.sh web && scripts/install-tools.sh openapi
+test-clients: ## Pack both clients, make others with common generators, and run the examples with them
+	@scripts/install-tools.sh && scripts/install-tools.sh web && scripts/install-tools.sh clients
 	cargo build --workspace --bins
 	cargo package --quiet --allow-dirty -p hongbao-client
 	rm -rf target/python && mkdir -p target/python
-	cd target/python && PATH="$(CURDIR)/.tools/openapi/bin:$$PATH" openapi-python-client generate --path ../../openapi.yaml --fail-on-warning
+	cd target/python && PATH="$(CURDIR)/.tools/clients/bin:$$PATH" openapi-python-client generate --path ../../openapi.yaml --fail-on-warning
 	npm --prefix tests/web run --silent test:clients
 
 # make test-aws ARGS="-k roles"

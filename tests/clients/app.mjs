@@ -28,7 +28,7 @@ export async function run(program, args, cwd, env = {}) {
 /** Runs Python with the generated client and the examples. @param {string[]} args @param {Record<string, string>} [env] */
 export function python(args, env = {}) {
   const PYTHONPATH = ['target/python/hongbao-client', 'examples'].map(repository).join(':');
-  return run(repository('.tools/openapi/bin/python'), args, repository('.'), { ...env, PYTHONPATH, PYTHONDONTWRITEBYTECODE: '1' });
+  return run(repository('.tools/clients/bin/python'), args, repository('.'), { PYTHONPATH, PYTHONDONTWRITEBYTECODE: '1', ...env });
 }
 
 /** Returns an empty project that has installed the packed client, and what `npm pack` says of the package. */

@@ -35,11 +35,11 @@ const CALLS = {
 
 /** The operations of the document: `METHOD /path`, each path's parameters without their names. */
 async function operations() {
-  const document = await readFile(new URL('../../openapi.yaml', import.meta.url), 'utf8');
+  const [document] = (await readFile(new URL('../../openapi.yaml', import.meta.url), 'utf8')).split('\nwebhooks:');
   /** @type {Map<string, string>} */
   const found = new Map();
   let [path, method] = ['', ''];
-  for (const line of document.split('\n')) {
+  for (const line of (document ?? '').split('\n')) {
     path = /^ {2}(\/\S*):$/.exec(line)?.[1] ?? path;
     method = /^ {4}(get|put|post|delete|patch):$/.exec(line)?.[1] ?? method;
     const id = /^ {6}operationId: (\w+)$/.exec(line)?.[1];
