@@ -14,7 +14,7 @@ use clap::Parser;
 async fn main() -> ExitCode {
     let options = Options::parse();
     // Commands print their results. Warnings of libraries appear only on request.
-    shared::log_to_stderr("off");
+    shared::logs::to_stderr("off");
     shared::redis::install_crypto_provider();
     match run(options).await {
         Ok((text, exit)) => match writeln!(std::io::stdout(), "{text}") {

@@ -1214,6 +1214,7 @@ export interface components {
         /** @description The query has a parameter. This route knows none. */
         InvalidQuery: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -1223,6 +1224,7 @@ export interface components {
         /** @description The packet is paid for and can be grabbed. */
         PacketSent: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -1232,6 +1234,7 @@ export interface components {
         /** @description This key has sent this packet before. The first answer again, without moving money. */
         PacketReplayed: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 "Idempotent-Replayed": components["headers"]["IdempotentReplayed"];
                 [name: string]: unknown;
             };
@@ -1242,6 +1245,7 @@ export interface components {
         /** @description The body or the key is not valid. */
         InvalidSend: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -1251,6 +1255,7 @@ export interface components {
         /** @description The packet. */
         PacketShown: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 ETag: components["headers"]["WeakETag"];
                 "Cache-Control": components["headers"]["CacheControl"];
                 Vary: components["headers"]["Vary"];
@@ -1263,6 +1268,7 @@ export interface components {
         /** @description The outcome. */
         GrabAnswered: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -1272,6 +1278,7 @@ export interface components {
         /** @description The body is not valid. */
         InvalidGrab: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -1284,6 +1291,7 @@ export interface components {
          */
         SendForbidden: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -1296,6 +1304,7 @@ export interface components {
          */
         SendForUserForbidden: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -1306,6 +1315,7 @@ export interface components {
         /** @description The route is for the operator only. Or the operator has suspended the user. */
         WithdrawalForbidden: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -1316,6 +1326,7 @@ export interface components {
         /** @description The reason is missing or not valid, or the user's id is malformed. */
         InvalidReason: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -1328,6 +1339,7 @@ export interface components {
          */
         GrabForbidden: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -1337,6 +1349,7 @@ export interface components {
         /** @description A page of claims. */
         PacketClaimsPage: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 ETag: components["headers"]["ETag"];
                 "Cache-Control": components["headers"]["CacheControl"];
                 Vary: components["headers"]["Vary"];
@@ -1349,6 +1362,7 @@ export interface components {
         /** @description A page of packets. */
         SentPacketsPage: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -1358,6 +1372,7 @@ export interface components {
         /** @description A page of claims. */
         UserClaimsPage: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -1367,6 +1382,7 @@ export interface components {
         /** @description A page of packets. */
         FoundPacketsPage: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -1376,6 +1392,7 @@ export interface components {
         /** @description The reference, the limit or the cursor is not valid. */
         InvalidLookUp: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -1385,6 +1402,7 @@ export interface components {
         /** @description The route is for the operator only. Or the packet has recipients, and the user is neither one of them nor its sender. */
         ForUserForbidden: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -1398,6 +1416,7 @@ export interface components {
          */
         GrabForUserForbidden: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -1408,6 +1427,7 @@ export interface components {
         /** @description The answer that `If-None-Match` names is still current. Only its `now` is older. */
         PacketNotModified: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 ETag: components["headers"]["WeakETag"];
                 "Cache-Control": components["headers"]["CacheControl"];
                 Vary: components["headers"]["Vary"];
@@ -1418,6 +1438,7 @@ export interface components {
         /** @description The answer that `If-None-Match` names is still current. */
         NotModified: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 ETag: components["headers"]["ETag"];
                 "Cache-Control": components["headers"]["CacheControl"];
                 Vary: components["headers"]["Vary"];
@@ -1428,6 +1449,7 @@ export interface components {
         /** @description The order, the limit, a cursor or an id is not valid. */
         InvalidClaimsPaging: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -1437,6 +1459,7 @@ export interface components {
         /** @description A time, the kind, the limit, the cursor or an id is not valid. */
         InvalidMovementsPaging: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -1446,6 +1469,7 @@ export interface components {
         /** @description The limit, the cursor or an id is not valid. */
         InvalidPaging: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -1455,6 +1479,7 @@ export interface components {
         /** @description The user's id is malformed. */
         InvalidUserId: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -1464,6 +1489,7 @@ export interface components {
         /** @description The request has no verified caller. API Gateway usually answers this itself. */
         Unauthenticated: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -1474,6 +1500,7 @@ export interface components {
         /** @description The wallet holds too little. No money moved. */
         InsufficientBalance: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -1483,6 +1510,7 @@ export interface components {
         /** @description The route is for the operator only. API Gateway usually answers this itself. */
         Forbidden: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -1493,6 +1521,7 @@ export interface components {
         /** @description The caller's user id is not supported. */
         UserIdUnsupported: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -1502,6 +1531,7 @@ export interface components {
         /** @description The packet has recipients, and the caller is neither one of them nor its sender. Or the caller's user id is not supported. */
         NotARecipient: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -1511,6 +1541,7 @@ export interface components {
         /** @description There is no such packet. If the id contains an encoded slash, there is no such route. */
         PacketNotFound: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -1520,6 +1551,7 @@ export interface components {
         /** @description There is no such route. Only an id that contains an encoded slash leads here. */
         RouteNotFound: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -1529,6 +1561,7 @@ export interface components {
         /** @description The path exists, but not with the method that was used. */
         MethodNotAllowed: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 Allow: components["headers"]["Allow"];
                 [name: string]: unknown;
             };
@@ -1539,6 +1572,7 @@ export interface components {
         /** @description The body is too large. */
         PayloadTooLarge: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -1549,6 +1583,7 @@ export interface components {
         /** @description The key was used before for another packet, or the id for another amount. No money moved. */
         KeyReused: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -1558,6 +1593,7 @@ export interface components {
         /** @description Too many requests. A user who gives 10 wrong passphrases for a packet within a minute gets this too. */
         TooManyRequests: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 "Retry-After": components["headers"]["RetryAfter"];
                 [name: string]: unknown;
             };
@@ -1569,6 +1605,7 @@ export interface components {
         /** @description A defect. The log has its cause, with the request id. */
         Internal: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -1579,6 +1616,7 @@ export interface components {
         /** @description A dependency did not answer, or the service is overloaded. Repeating the same request is safe. */
         Unavailable: {
             headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
                 "Retry-After": components["headers"]["RetryAfter"];
                 [name: string]: unknown;
             };
@@ -1704,6 +1742,11 @@ export interface components {
         };
     };
     headers: {
+        /**
+         * @description The id of the request in the operator's logs. API Gateway's own answers have it as `apigw-requestid`.
+         * @example L4bXcgwhSQMEJqw=
+         */
+        RequestId: string;
         /**
          * @description A strong tag of this body.
          * @example "5f1c2b7a90d4e8361f2a7c9b04d5e6f8"
@@ -1903,6 +1946,7 @@ export interface operations {
             /** @description The wallet. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1986,6 +2030,7 @@ export interface operations {
             /** @description A page of movements. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2049,6 +2094,7 @@ export interface operations {
             /** @description The wallet. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2088,6 +2134,7 @@ export interface operations {
             /** @description This id has moved this amount before. The current balance, without moving money. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2097,6 +2144,7 @@ export interface operations {
             /** @description The money is in the wallet. */
             201: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2106,6 +2154,7 @@ export interface operations {
             /** @description The body or an id is not valid, or the wallet would exceed its maximum. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2146,6 +2195,7 @@ export interface operations {
             /** @description This id has moved this amount before. The current balance, without moving money. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2155,6 +2205,7 @@ export interface operations {
             /** @description The money has left the wallet. */
             201: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2164,6 +2215,7 @@ export interface operations {
             /** @description The body or an id is not valid. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2226,6 +2278,7 @@ export interface operations {
             /** @description A page of movements. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2571,6 +2624,7 @@ export interface operations {
             /** @description The packet, closed or settled. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2606,6 +2660,7 @@ export interface operations {
             /** @description The user is suspended. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2641,6 +2696,7 @@ export interface operations {
             /** @description The user is not suspended. */
             204: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content?: never;

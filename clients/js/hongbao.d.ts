@@ -1,3 +1,8 @@
+/**
+ * Returns the id of the request that this is the answer to: the operator's logs have it. Empty if the answer has none.
+ * @param {object} answer what a method of `Hongbao` returned
+ */
+export function requestIdOf(answer: object): string;
 /** Returns a new key for one send. Keep the key and the body until the send is answered. */
 export function newKey(): string;
 /** @typedef {import('./api.d.ts').components['schemas']} Schemas */
@@ -15,12 +20,14 @@ export function newKey(): string;
 /** @typedef {Schemas['WalletMovements']} Movements */
 /** @typedef {{limit?: number | undefined, cursor?: string | null | undefined}} Page */
 /** @typedef {Page & {order?: 'slip' | 'newest' | undefined, after?: string | null | undefined}} ClaimsPage */
-/** @typedef {Page & {from?: string | undefined, to?: string | undefined, kind?: 'claim' | 'deposit' | 'refund' | 'sent' | 'withdrawal' | undefined}} MovementsPage */
+/** @typedef {{from?: string | undefined, to?: string | undefined, kind?: 'claim' | 'deposit' | 'refund' | 'sent' | 'withdrawal' | undefined}} Filters */
+/** @typedef {Page & Filters} MovementsPage */
 /** @typedef {{signal?: AbortSignal | undefined}} Call */
+/** @typedef {Headers | Record<string, string>} HeadersOfCaller */
 /**
  * @typedef {object} Options
  * @property {string} [baseUrl] The API's URL, which may have a path. Default: the page's own origin.
- * @property {() => HeadersInit | Promise<HeadersInit>} [headers] The headers that identify the caller. Called for each try: a token may have been renewed.
+ * @property {() => HeadersOfCaller | Promise<HeadersOfCaller>} [headers] The headers that identify the caller. Called for each try: a token may have been renewed.
  * @property {typeof globalThis.fetch} [fetch] Replaces `globalThis.fetch`, for example to sign requests.
  * @property {number} [triesMax] The most tries of one request, the first included. Default: 4.
  * @property {number} [timeoutMs] The longest duration of one try. Default: 15,000.
@@ -108,12 +115,18 @@ export class Hongbao {
      */
     claims(packetId: string, page?: ClaimsPage & Call): Promise<PacketClaims>;
     /**
-     * Yields all of a packet's claims. Reads one page at a time.
+     * Yields all of a packet's claims.
      * @param {string} packetId
      * @param {Call} [call]
-     * @returns {AsyncGenerator<PacketClaim, void, void>}
      */
-    allClaims(packetId: string, { signal }?: Call): AsyncGenerator<PacketClaim, void, void>;
+    allClaims(packetId: string, call?: Call): AsyncGenerator<{
+        user_id: import("./api.d.ts").components["schemas"]["UserId"];
+        slip: import("./api.d.ts").components["schemas"]["SlipIndex"];
+        amount: import("./api.d.ts").components["schemas"]["SlipAmount"];
+        currency: import("./api.d.ts").components["schemas"]["Currency"];
+        grabbed_at: import("./api.d.ts").components["schemas"]["Timestamp"];
+        best: boolean;
+    }, void, void>;
     /**
      * Returns the caller's wallet.
      * @param {Call} [call]
@@ -127,11 +140,57 @@ export class Hongbao {
      */
     myPackets(page?: Page & Call): Promise<SentPackets>;
     /**
+     * Yields all packets that the caller sent, the newest first.
+     * @param {Call} [call]
+     */
+    allMyPackets(call?: Call): AsyncGenerator<{
+        packet_id: import("./api.d.ts").components["schemas"]["PacketId"];
+        sender_id: import("./api.d.ts").components["schemas"]["UserId"];
+        split: import("./api.d.ts").components["schemas"]["ShownSplit"];
+        currency: import("./api.d.ts").components["schemas"]["Currency"];
+        total_amount: import("./api.d.ts").components["schemas"]["TotalAmount"];
+        count: import("./api.d.ts").components["schemas"]["SlipCount"];
+        greeting: import("./api.d.ts").components["schemas"]["Greeting"];
+        cover: import("./api.d.ts").components["schemas"]["Cover"] | null;
+        created_at: import("./api.d.ts").components["schemas"]["Timestamp"];
+        starts_at: import("./api.d.ts").components["schemas"]["Timestamp"] | null;
+        expires_at: import("./api.d.ts").components["schemas"]["Timestamp"];
+        closed_at: import("./api.d.ts").components["schemas"]["Timestamp"] | null;
+        status: import("./api.d.ts").components["schemas"]["Status"];
+        commitment: import("./api.d.ts").components["schemas"]["Digest"];
+        split_version: number;
+        slip_cap: import("./api.d.ts").components["schemas"]["SlipAmount"];
+        has_passphrase: boolean;
+        claimed_count: import("./api.d.ts").components["schemas"]["PartialCount"];
+        claimed_amount: import("./api.d.ts").components["schemas"]["PartialAmount"];
+        refunded_amount: import("./api.d.ts").components["schemas"]["PartialAmount"];
+        mine: import("./api.d.ts").components["schemas"]["ClaimOfPacket"] | null;
+        best: import("./api.d.ts").components["schemas"]["BestClaim"] | null;
+        seed: import("./api.d.ts").components["schemas"]["Digest"] | null;
+        reference?: import("./api.d.ts").components["schemas"]["Reference"] | null;
+        recipients?: import("./api.d.ts").components["schemas"]["UserId"][] | null;
+        metadata?: import("./api.d.ts").components["schemas"]["Metadata"] | null;
+        now?: import("./api.d.ts").components["schemas"]["Timestamp"];
+    }, void, void>;
+    /**
      * Returns one page of the caller's claims.
      * @param {Page & Call} [page]
      * @returns {Promise<UserClaims>}
      */
     myClaims(page?: Page & Call): Promise<UserClaims>;
+    /**
+     * Yields all of the caller's claims, those of the newest packet first.
+     * @param {Call} [call]
+     */
+    allMyClaims(call?: Call): AsyncGenerator<{
+        packet_id: import("./api.d.ts").components["schemas"]["PacketId"];
+        sender_id: import("./api.d.ts").components["schemas"]["UserId"];
+        slip: import("./api.d.ts").components["schemas"]["SlipIndex"];
+        amount: import("./api.d.ts").components["schemas"]["SlipAmount"];
+        currency: import("./api.d.ts").components["schemas"]["Currency"];
+        grabbed_at: import("./api.d.ts").components["schemas"]["Timestamp"];
+        greeting: import("./api.d.ts").components["schemas"]["Greeting"];
+    }, void, void>;
     /**
      * For the operator: pays money into a wallet. The same id and amount again move no money.
      * @param {string} userId
@@ -164,12 +223,89 @@ export class Hongbao {
      */
     myMovements(page?: MovementsPage & Call): Promise<Movements>;
     /**
+     * Yields all movements of the caller's wallet that these filters let pass, the newest first.
+     * @param {Filters & Call} [filters]
+     */
+    allMyMovements(filters?: Filters & Call): AsyncGenerator<{
+        kind: "claim";
+        id: import("./api.d.ts").components["schemas"]["PacketId"];
+        amount: import("./api.d.ts").components["schemas"]["SlipAmount"];
+        at: import("./api.d.ts").components["schemas"]["Timestamp"];
+        packet_id: import("./api.d.ts").components["schemas"]["PacketId"];
+        by?: import("./api.d.ts").components["schemas"]["Signer"];
+    } | {
+        kind: "deposit";
+        id: import("./api.d.ts").components["schemas"]["RequestKey"];
+        amount: number;
+        at: import("./api.d.ts").components["schemas"]["Timestamp"];
+        packet_id: string | null;
+        by?: import("./api.d.ts").components["schemas"]["Signer"];
+    } | {
+        kind: "refund";
+        id: string;
+        amount: number;
+        at: import("./api.d.ts").components["schemas"]["Timestamp"];
+        packet_id: import("./api.d.ts").components["schemas"]["PacketId"];
+    } | {
+        kind: "sent";
+        id: import("./api.d.ts").components["schemas"]["PacketId"];
+        amount: number;
+        at: import("./api.d.ts").components["schemas"]["Timestamp"];
+        packet_id: import("./api.d.ts").components["schemas"]["PacketId"];
+    } | {
+        kind: "withdrawal";
+        id: import("./api.d.ts").components["schemas"]["RequestKey"];
+        amount: number;
+        at: import("./api.d.ts").components["schemas"]["Timestamp"];
+        packet_id: string | null;
+        by?: import("./api.d.ts").components["schemas"]["Signer"];
+    }, void, void>;
+    /**
      * For the operator: returns one page of a wallet's movements, the newest first.
      * @param {string} userId
      * @param {MovementsPage & Call} [page]
      * @returns {Promise<Movements>}
      */
     movements(userId: string, page?: MovementsPage & Call): Promise<Movements>;
+    /**
+     * For the operator: yields all movements of a wallet that these filters let pass, the newest first.
+     * @param {string} userId
+     * @param {Filters & Call} [filters]
+     */
+    allMovements(userId: string, filters?: Filters & Call): AsyncGenerator<{
+        kind: "claim";
+        id: import("./api.d.ts").components["schemas"]["PacketId"];
+        amount: import("./api.d.ts").components["schemas"]["SlipAmount"];
+        at: import("./api.d.ts").components["schemas"]["Timestamp"];
+        packet_id: import("./api.d.ts").components["schemas"]["PacketId"];
+        by?: import("./api.d.ts").components["schemas"]["Signer"];
+    } | {
+        kind: "deposit";
+        id: import("./api.d.ts").components["schemas"]["RequestKey"];
+        amount: number;
+        at: import("./api.d.ts").components["schemas"]["Timestamp"];
+        packet_id: string | null;
+        by?: import("./api.d.ts").components["schemas"]["Signer"];
+    } | {
+        kind: "refund";
+        id: string;
+        amount: number;
+        at: import("./api.d.ts").components["schemas"]["Timestamp"];
+        packet_id: import("./api.d.ts").components["schemas"]["PacketId"];
+    } | {
+        kind: "sent";
+        id: import("./api.d.ts").components["schemas"]["PacketId"];
+        amount: number;
+        at: import("./api.d.ts").components["schemas"]["Timestamp"];
+        packet_id: import("./api.d.ts").components["schemas"]["PacketId"];
+    } | {
+        kind: "withdrawal";
+        id: import("./api.d.ts").components["schemas"]["RequestKey"];
+        amount: number;
+        at: import("./api.d.ts").components["schemas"]["Timestamp"];
+        packet_id: string | null;
+        by?: import("./api.d.ts").components["schemas"]["Signer"];
+    }, void, void>;
     /**
      * For the operator: returns any packet.
      * @param {string} packetId
@@ -184,6 +320,40 @@ export class Hongbao {
      * @returns {Promise<FoundPackets>}
      */
     findPackets(reference: string, page?: Page & Call): Promise<FoundPackets>;
+    /**
+     * For the operator: yields all packets that were sent with this reference, the newest first.
+     * @param {string} reference
+     * @param {Call} [call]
+     */
+    findAllPackets(reference: string, call?: Call): AsyncGenerator<{
+        packet_id: import("./api.d.ts").components["schemas"]["PacketId"];
+        sender_id: import("./api.d.ts").components["schemas"]["UserId"];
+        split: import("./api.d.ts").components["schemas"]["ShownSplit"];
+        currency: import("./api.d.ts").components["schemas"]["Currency"];
+        total_amount: import("./api.d.ts").components["schemas"]["TotalAmount"];
+        count: import("./api.d.ts").components["schemas"]["SlipCount"];
+        greeting: import("./api.d.ts").components["schemas"]["Greeting"];
+        cover: import("./api.d.ts").components["schemas"]["Cover"] | null;
+        created_at: import("./api.d.ts").components["schemas"]["Timestamp"];
+        starts_at: import("./api.d.ts").components["schemas"]["Timestamp"] | null;
+        expires_at: import("./api.d.ts").components["schemas"]["Timestamp"];
+        closed_at: import("./api.d.ts").components["schemas"]["Timestamp"] | null;
+        status: import("./api.d.ts").components["schemas"]["Status"];
+        commitment: import("./api.d.ts").components["schemas"]["Digest"];
+        split_version: number;
+        slip_cap: import("./api.d.ts").components["schemas"]["SlipAmount"];
+        has_passphrase: boolean;
+        claimed_count: import("./api.d.ts").components["schemas"]["PartialCount"];
+        claimed_amount: import("./api.d.ts").components["schemas"]["PartialAmount"];
+        refunded_amount: import("./api.d.ts").components["schemas"]["PartialAmount"];
+        mine: import("./api.d.ts").components["schemas"]["ClaimOfPacket"] | null;
+        best: import("./api.d.ts").components["schemas"]["BestClaim"] | null;
+        seed: import("./api.d.ts").components["schemas"]["Digest"] | null;
+        reference?: import("./api.d.ts").components["schemas"]["Reference"] | null;
+        recipients?: import("./api.d.ts").components["schemas"]["UserId"][] | null;
+        metadata?: import("./api.d.ts").components["schemas"]["Metadata"] | null;
+        now?: import("./api.d.ts").components["schemas"]["Timestamp"];
+    }, void, void>;
     /**
      * For the operator: ends a packet before its expiry. From the answer on nobody gets a slip. The rest goes back to the sender. A packet
      * that is closed again keeps its first reason.
@@ -234,14 +404,16 @@ export type ClaimsPage = Page & {
     order?: "slip" | "newest" | undefined;
     after?: string | null | undefined;
 };
-export type MovementsPage = Page & {
+export type Filters = {
     from?: string | undefined;
     to?: string | undefined;
     kind?: "claim" | "deposit" | "refund" | "sent" | "withdrawal" | undefined;
 };
+export type MovementsPage = Page & Filters;
 export type Call = {
     signal?: AbortSignal | undefined;
 };
+export type HeadersOfCaller = Headers | Record<string, string>;
 export type Options = {
     /**
      * The API's URL, which may have a path. Default: the page's own origin.
@@ -250,7 +422,7 @@ export type Options = {
     /**
      * The headers that identify the caller. Called for each try: a token may have been renewed.
      */
-    headers?: () => HeadersInit | Promise<HeadersInit>;
+    headers?: () => HeadersOfCaller | Promise<HeadersOfCaller>;
     /**
      * Replaces `globalThis.fetch`, for example to sign requests.
      */

@@ -22,13 +22,15 @@
 /** @typedef {Schemas['WalletMovements']} Movements */
 /** @typedef {{limit?: number | undefined, cursor?: string | null | undefined}} Page */
 /** @typedef {Page & {order?: 'slip' | 'newest' | undefined, after?: string | null | undefined}} ClaimsPage */
-/** @typedef {Page & {from?: string | undefined, to?: string | undefined, kind?: 'claim' | 'deposit' | 'refund' | 'sent' | 'withdrawal' | undefined}} MovementsPage */
+/** @typedef {{from?: string | undefined, to?: string | undefined, kind?: 'claim' | 'deposit' | 'refund' | 'sent' | 'withdrawal' | undefined}} Filters */
+/** @typedef {Page & Filters} MovementsPage */
 /** @typedef {{signal?: AbortSignal | undefined}} Call */
+/** @typedef {Headers | Record<string, string>} HeadersOfCaller */
 
 /**
  * @typedef {object} Options
  * @property {string} [baseUrl] The API's URL, which may have a path. Default: the page's own origin.
- * @property {() => HeadersInit | Promise<HeadersInit>} [headers] The headers that identify the caller. Called for each try: a token may have been renewed.
+ * @property {() => HeadersOfCaller | Promise<HeadersOfCaller>} [headers] The headers that identify the caller. Called for each try: a token may have been renewed.
  * @property {typeof globalThis.fetch} [fetch] Replaces `globalThis.fetch`, for example to sign requests.
  * @property {number} [triesMax] The most tries of one request, the first included. Default: 4.
  * @property {number} [timeoutMs] The longest duration of one try. Default: 15,000.
@@ -106,6 +108,17 @@ export class Unreachable extends Error {
   }
 }
 
+/** The ids of the requests of which these are the answers. @type {WeakMap<object, string>} */
+const requestIds = new WeakMap();
+
+/**
+ * Returns the id of the request that this is the answer to: the operator's logs have it. Empty if the answer has none.
+ * @param {object} answer what a method of `Hongbao` returned
+ */
+export function requestIdOf(answer) {
+  return requestIds.get(answer) ?? '';
+}
+
 /** Returns a new key for one send. Keep the key and the body until the send is answered. */
 export function newKey() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
@@ -166,7 +179,8 @@ export class Hongbao {
    */
   async send(body, { key, signal }) {
     const response = await this.#request('POST', `${this.#of('')}/packets`, { body, signal, headers: { 'Idempotency-Key': key } });
-    return { packet: await response.json(), replayed: response.headers.get('Idempotent-Replayed') === 'true' };
+    const packet = await read(response);
+    return from(response, { packet, replayed: response.headers.get('Idempotent-Replayed') === 'true' });
   }
 
   /**
@@ -202,20 +216,12 @@ export class Hongbao {
   }
 
   /**
-   * Yields all of a packet's claims. Reads one page at a time.
+   * Yields all of a packet's claims.
    * @param {string} packetId
    * @param {Call} [call]
-   * @returns {AsyncGenerator<PacketClaim, void, void>}
    */
-  async *allClaims(packetId, { signal } = {}) {
-    /** @type {string | null} */
-    let cursor = null;
-    do {
-      /** @type {PacketClaims} */
-      const page = await this.claims(packetId, { limit: 100, cursor, signal });
-      yield* page.claims;
-      cursor = page.next_cursor;
-    } while (cursor !== null);
+  allClaims(packetId, call) {
+    return every((page) => this.claims(packetId, { ...call, ...page }), (page) => page.claims);
   }
 
   /**
@@ -237,12 +243,28 @@ export class Hongbao {
   }
 
   /**
+   * Yields all packets that the caller sent, the newest first.
+   * @param {Call} [call]
+   */
+  allMyPackets(call) {
+    return every((page) => this.myPackets({ ...call, ...page }), (page) => page.packets);
+  }
+
+  /**
    * Returns one page of the caller's claims.
    * @param {Page & Call} [page]
    * @returns {Promise<UserClaims>}
    */
   myClaims(page = {}) {
     return this.#json('GET', `${this.#of('/me')}/claims${query(page)}`, { signal: page.signal });
+  }
+
+  /**
+   * Yields all of the caller's claims, those of the newest packet first.
+   * @param {Call} [call]
+   */
+  allMyClaims(call) {
+    return every((page) => this.myClaims({ ...call, ...page }), (page) => page.claims);
   }
 
   /**
@@ -291,6 +313,14 @@ export class Hongbao {
   }
 
   /**
+   * Yields all movements of the caller's wallet that these filters let pass, the newest first.
+   * @param {Filters & Call} [filters]
+   */
+  allMyMovements(filters) {
+    return every((page) => this.myMovements({ ...filters, ...page }), (page) => page.movements);
+  }
+
+  /**
    * For the operator: returns one page of a wallet's movements, the newest first.
    * @param {string} userId
    * @param {MovementsPage & Call} [page]
@@ -298,6 +328,15 @@ export class Hongbao {
    */
   movements(userId, page = {}) {
     return this.#json('GET', `/wallets/${encodeURIComponent(userId)}/movements${query(page)}`, { signal: page.signal });
+  }
+
+  /**
+   * For the operator: yields all movements of a wallet that these filters let pass, the newest first.
+   * @param {string} userId
+   * @param {Filters & Call} [filters]
+   */
+  allMovements(userId, filters) {
+    return every((page) => this.movements(userId, { ...filters, ...page }), (page) => page.movements);
   }
 
   /**
@@ -318,6 +357,15 @@ export class Hongbao {
    */
   findPackets(reference, page = {}) {
     return this.#json('GET', `/operator/packets${query({ ...page, reference })}`, { signal: page.signal });
+  }
+
+  /**
+   * For the operator: yields all packets that were sent with this reference, the newest first.
+   * @param {string} reference
+   * @param {Call} [call]
+   */
+  findAllPackets(reference, call) {
+    return every((page) => this.findPackets(reference, { ...call, ...page }), (page) => page.packets);
   }
 
   /**
@@ -360,7 +408,7 @@ export class Hongbao {
    * @returns {Promise<any>}
    */
   async #json(method, path, request) {
-    return (await this.#request(method, path, request)).json();
+    return read(await this.#request(method, path, request));
   }
 
   /**
@@ -419,6 +467,39 @@ export class Hongbao {
   }
 }
 
+/**
+ * Notes of which request this is the answer.
+ * @template {object} Answer
+ * @param {Response} response @param {Answer} answer
+ */
+function from(response, answer) {
+  requestIds.set(answer, response.headers.get('X-Request-Id') ?? '');
+  return answer;
+}
+
+/** @param {Response} response @returns {Promise<any>} */
+async function read(response) {
+  return from(response, await response.json());
+}
+
+/**
+ * Yields the rows of all pages. Reads one page at a time.
+ * @template {{next_cursor: string | null}} List
+ * @template Row
+ * @param {(page: Page) => Promise<List>} ask
+ * @param {(list: List) => Row[]} rows
+ * @returns {AsyncGenerator<Row, void, void>}
+ */
+async function* every(ask, rows) {
+  /** @type {string | null} */
+  let cursor = null;
+  do {
+    const list = /** @type {List} */ (await ask({ limit: 100, cursor }));
+    yield* rows(list);
+    cursor = list.next_cursor;
+  } while (cursor !== null);
+}
+
 /** @param {ClaimsPage & MovementsPage & {reference?: string}} page */
 function query(page) {
   const parameters = new URLSearchParams();
@@ -442,7 +523,8 @@ async function problem(response) {
   return new Problem(response.status, code, {
     detail: body?.detail ?? body?.message ?? '',
     errors: body?.errors ?? [],
-    requestId: body?.request_id ?? '',
+    // API Gateway's own answers have it under another name.
+    requestId: body?.request_id ?? response.headers.get('apigw-requestid') ?? '',
     retryAfterS: retryAfter(response.headers),
     resetsAt: body?.resets_at ?? null,
   });

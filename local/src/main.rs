@@ -22,7 +22,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    shared::log_to_stderr(LOG_FILTER);
+    shared::logs::to_stderr(LOG_FILTER);
     raise_open_files();
     shared::redis::install_crypto_provider();
     match tokio::runtime::Runtime::new().map_err(Into::into).and_then(|runtime| runtime.block_on(run(options))) {

@@ -28,6 +28,8 @@ pub struct Config {
     /// `REDIS_AUTH` (`password`, that of the URL, or `iam`), `REDIS_IAM_USER`, `REDIS_IAM_CACHE`, `REDIS_IAM_SERVERLESS`
     /// (`false`): how to sign in to it. `REDIS_SECRET` (none): the secret with the current password, if that of the URL is refused.
     pub redis: Option<RedisConfig>,
+    /// `LOG_KEY` (none): the key under which logs name users. Without it they don't.
+    pub log_key: Option<String>,
     /// `BASE_PATH` (none): what a custom domain's mapping puts before every path, such as `/hongbao`.
     pub base_path: String,
     /// `START_SPREAD_MS` (5000): within which time after a packet's start users who asked early should ask again.
@@ -140,6 +142,7 @@ impl Config {
         let start_spread = reader.number("START_SPREAD_MS", 5_000_u64, 0..=600_000);
         let operate_repairs = reader.parsed("OPERATE_REPAIRS", false, "true or false", |text| text.parse().ok());
         let base_path = reader.parsed("BASE_PATH", String::new(), "a path such as /hongbao, of no route", base_path);
+        let log_key = reader.get("LOG_KEY");
         let webhooks = reader.webhooks(needs == Needs::Webhooks);
         let event_target = reader.wanted("EVENT_TARGET", needs == Needs::Events);
         let event_dead_letters = reader.wanted("EVENT_DEAD_LETTERS", needs == Needs::Events);
@@ -151,6 +154,7 @@ impl Config {
             deposit_max,
             operate_repairs,
             redis,
+            log_key,
             base_path,
             start_spread: Duration::from_millis(start_spread),
             settle_grace: Duration::from_millis(settle_grace),

@@ -12,6 +12,7 @@ pub mod dynamodb;
 pub mod events;
 pub mod http;
 pub mod ledger;
+pub mod logs;
 #[cfg(any(test, feature = "memory"))]
 pub mod memory;
 pub mod ports;
@@ -25,18 +26,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{fmt, io};
 
 use tokio::runtime::Builder;
-use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::time::FormatTime;
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
 
 /// Runs a function. It sets up logs as the platform asks for them, and chooses the cryptography for TLS.
 ///
 /// A process that answers one event at a time runs on one thread. It mostly has less than one processor, and each round trip
 /// would wait for another thread to wake up.
 pub fn run<E: From<io::Error> + fmt::Display>(function: impl Future<Output = Result<(), E>>) -> Result<(), E> {
-    let logs_json = log_as_lambda_wants();
+    let logs_json = logs::as_lambda_wants();
     redis::install_crypto_provider();
     let mut runtime = if is_concurrent() { Builder::new_multi_thread() } else { Builder::new_current_thread() };
     let ended = runtime.enable_all().build()?.block_on(function);
@@ -53,45 +49,6 @@ pub fn run<E: From<io::Error> + fmt::Display>(function: impl Future<Output = Res
 pub fn is_concurrent() -> bool {
     let most = std::env::var("AWS_LAMBDA_MAX_CONCURRENCY").ok().and_then(|most| most.parse().ok());
     most.is_some_and(|most: u32| most > 1)
-}
-
-/// Logs to standard output, with the level and in the format that Lambda's logging controls name. Returns whether that is JSON.
-/// The runtime's own subscriber also takes filters for single modules, but it needs a library of regular expressions.
-fn log_as_lambda_wants() -> bool {
-    let env = |name| std::env::var(name).ok();
-    let level = env("AWS_LAMBDA_LOG_LEVEL").or_else(|| env("RUST_LOG"));
-    let level = match level.as_deref() {
-        // No line has this level of Lambda's, which is above ERROR.
-        Some("FATAL") => LevelFilter::OFF,
-        level => level.and_then(|level| level.parse().ok()).unwrap_or(LevelFilter::INFO),
-    };
-    let subscriber = tracing_subscriber::fmt().with_target(false).with_max_level(level);
-    let is_json = env("AWS_LAMBDA_LOG_FORMAT").is_some_and(|format| format.eq_ignore_ascii_case("json"));
-    if is_json {
-        // The runtime's span would be in each line twice. It has only Lambda's id of the call, and a line has the request's own.
-        subscriber.with_timer(LineTime).json().with_current_span(false).with_span_list(false).init();
-    } else {
-        subscriber.without_time().init();
-    }
-    is_json
-}
-
-/// The time of a line in JSON. Lambda takes a line without a valid time for one of level INFO, whatever level it names.
-struct LineTime;
-
-impl FormatTime for LineTime {
-    fn format_time(&self, line: &mut Writer<'_>) -> fmt::Result {
-        write!(line, "{}", ports::Clock::now(&ports::System))
-    }
-}
-
-/// Logs to standard error what `RUST_LOG` names, or else `default`: a level, or levels per module, as in `warn,local=info`.
-pub fn log_to_stderr(default: &str) {
-    let named = std::env::var("RUST_LOG").ok();
-    let filter: Targets =
-        named.and_then(|filter| filter.parse().ok()).unwrap_or_else(|| default.parse().unwrap_or_default());
-    let format = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(false);
-    tracing_subscriber::registry().with(format).with(filter).init();
 }
 
 /// Locks a value that stays consistent if a thread panics while it holds the lock.

@@ -18,6 +18,7 @@ use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use crate::config::Config;
 use crate::dynamodb::SdkTable;
 use crate::ledger::Ledger;
+use crate::logs;
 use crate::ports::System;
 use crate::redis::{Connection, RedisConfigError, RedisStore};
 use crate::service::{ClosePacket, GrabSlip, SendPacket, Settle, Stores, ViewPackets, Wallets};
@@ -118,6 +119,9 @@ impl LedgerWiring {
     }
 
     fn over(table: SdkTable, config: Config) -> Self {
+        if let Some(key) = &config.log_key {
+            logs::name_users_under(key);
+        }
         Self { ledger: Arc::new(Ledger::new(table, Arc::new(System))), config }
     }
 

@@ -1,7 +1,7 @@
 // The packed JavaScript client, installed into an empty project: in Node, in a browser, and for TypeScript.
 
 import assert from 'node:assert/strict';
-import { readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 
@@ -36,7 +36,7 @@ test('the package has its files, the licence and the version of the API', async 
 
 // What both run. `baseUrl` is empty on a page of the same origin.
 const USE = `
-import { Hongbao, Problem, newKey } from 'hongbao-client';
+import { Hongbao, Problem, newKey, requestIdOf } from 'hongbao-client';
 import { verify } from 'hongbao-client/webhooks';
 
 export async function use(baseUrl, one) {
@@ -44,14 +44,15 @@ export async function use(baseUrl, one) {
   const [sender, winner] = [newKey(), newKey()];
   await operator.deposit(sender, newKey(), 500);
   const { packet } = await operator.forUser(sender).send({ split: 'equal', total_amount: 500, count: 1 }, { key: newKey() });
-  const { outcome, amount } = await operator.forUser(winner).grab(packet.packet_id);
+  const won = await operator.forUser(winner).grab(packet.packet_id);
+  const { outcome, amount } = won;
   const loser = await operator.forUser(newKey()).grab(packet.packet_id);
   const refused = await operator.anyPacket('none').catch((error) => error instanceof Problem && error.code);
   const event = await verify(one.secret, one.headers, one.body, { now: one.now * 1000 });
-  return [outcome, amount, loser.outcome, refused, event.type];
+  return [outcome, amount, requestIdOf(won) !== '', loser.outcome, refused, event.type];
 }
 `;
-const EXPECTED = ['grabbed', 500, 'sold_out', 'packet-not-found', 'SlipClaimed'];
+const EXPECTED = ['grabbed', 500, true, 'sold_out', 'packet-not-found', 'SlipClaimed'];
 
 async function delivery() {
   const cases = JSON.parse(await text('tests/clients/webhooks.json'));
@@ -104,8 +105,17 @@ test('a strict program in TypeScript compiles with its types', async () => {
       return event.type === 'SlipClaimed' ? event.data.amount : 0;
     }`;
   await writeFile(join(app.folder, 'use.ts'), program);
-  const tsc = repository('tests/web/node_modules/.bin/tsc');
-  for (const kind of [['--module', 'nodenext'], ['--module', 'esnext', '--moduleResolution', 'bundler']]) {
-    await run(tsc, ['--noEmit', '--strict', '--exactOptionalPropertyTypes', '--target', 'es2022', '--lib', 'es2022,dom', ...kind, 'use.ts'], app.folder);
+  const compiles = async (/** @type {string[]} */ ...types) => {
+    const strict = ['--noEmit', '--strict', '--exactOptionalPropertyTypes', '--skipLibCheck', 'false', '--target', 'es2022'];
+    for (const way of [['commonjs', 'node10'], ['node16', 'node16'], ['nodenext', 'nodenext'], ['esnext', 'bundler']]) {
+      const [module = '', resolution = ''] = way;
+      await run(repository('tests/web/node_modules/.bin/tsc'), [...strict, ...types, '--module', module, '--moduleResolution', resolution, 'use.ts'], app.folder);
+    }
+  };
+  await compiles('--lib', 'es2022,dom');
+  // Node's own types, without those of a browser.
+  for (const name of ['@types/node', 'undici-types']) {
+    await cp(repository(`tests/clients/tools/node_modules/${name}`), join(app.folder, 'node_modules', name), { recursive: true });
   }
+  await compiles('--lib', 'es2022', '--types', 'node');
 });

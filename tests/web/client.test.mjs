@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 
-import { Hongbao, PROBLEM_CODES, Problem, Unreachable, newKey } from '../../clients/js/hongbao.js';
+import { Hongbao, PROBLEM_CODES, Problem, Unreachable, newKey, requestIdOf } from '../../clients/js/hongbao.js';
 
 /** @typedef {{url: string, method: string, key: string | null, body: string | null, user: string | null}} Seen */
 
@@ -204,12 +204,34 @@ test('answers of a later version are passed on, and an unknown code counts like 
   assert.deepEqual(await client.packet('P'), PACKET, 'a 503 is repeated, whatever its code');
 });
 
-test('allClaims reads page by page and yields each claim once', async () => {
-  const page = (/** @type {number[]} */ slips, /** @type {string | null} */ next) => answer(200, { claims: slips.map((slip) => ({ slip })), next_cursor: next });
-  const { client, seen } = serving([page([0, 1], 'x'), page([2], 'y'), page([], null)]);
-  const slips = [];
-  for await (const claim of client.allClaims('P')) slips.push(claim.slip);
-  assert.deepEqual([slips, seen.length], [[0, 1, 2], 3]);
+test('each list is read page by page, and each row is yielded once', async () => {
+  /** @type {Record<string, [string, (client: Hongbao) => AsyncIterable<unknown>]>} */
+  const lists = {
+    '/packets/P/claims?limit=100': ['claims', (client) => client.allClaims('P')],
+    '/me/packets?limit=100': ['packets', (client) => client.allMyPackets()],
+    '/me/claims?limit=100': ['claims', (client) => client.allMyClaims()],
+    '/me/movements?kind=refund&limit=100': ['movements', (client) => client.allMyMovements({ kind: 'refund' })],
+    '/wallets/a/movements?from=2026-11-20T00%3A00%3A00Z&limit=100': ['movements', (client) => client.allMovements('a', { from: '2026-11-20T00:00:00Z' })],
+    '/operator/packets?reference=r&limit=100': ['packets', (client) => client.findAllPackets('r')],
+  };
+  for (const [path, [name, all]] of Object.entries(lists)) {
+    const page = (/** @type {number[]} */ rows, /** @type {string | null} */ next) => answer(200, { [name]: rows, next_cursor: next });
+    const { client, seen } = serving([page([0, 1], 'x'), page([2], 'y'), page([], null)]);
+    const rows = [];
+    for await (const row of all(client)) rows.push(row);
+    const asked = seen.map(({ url }) => `${new URL(url).pathname}${new URL(url).search}`);
+    assert.deepEqual([rows, asked], [[0, 1, 2], [path, `${path}&cursor=x`, `${path}&cursor=y`]]);
+  }
+});
+
+test('each answer has the id of its request', async () => {
+  const named = (/** @type {number} */ status, /** @type {unknown} */ body, /** @type {Record<string, string>} */ headers) => answer(status, body, headers);
+  const { client } = serving([named(200, PACKET, { 'X-Request-Id': 'r-1' }), named(201, PACKET, { 'X-Request-Id': 'r-2' }), named(403, { message: 'Forbidden' }, { 'apigw-requestid': 'r-3' }), named(200, PACKET, {})]);
+  assert.equal(requestIdOf(await client.packet('P')), 'r-1');
+  const sent = await client.send({ split: 'equal', total_amount: 1, count: 1 }, { key: 'k' });
+  assert.deepEqual([requestIdOf(sent), requestIdOf(sent.packet)], ['r-2', 'r-2']);
+  await assert.rejects(client.packet('P'), { requestId: 'r-3' });
+  assert.equal(requestIdOf(await client.packet('P')), '');
 });
 
 test('keys follow the contract, and no two are equal', () => {

@@ -19,7 +19,7 @@ use lambda_http::Body;
 use serde::Serialize;
 use serde_json::json;
 use shared::batching::{AdmissionLimiter, Permit};
-use shared::http::Code;
+use shared::http::{Code, REQUEST_ID};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -150,7 +150,7 @@ fn serve_connection<S: Invoke>(socket: TcpStream, shared: &Arc<Shared<S>>, conne
             let (mut parts, body) = request.into_parts();
             let request_id = shared.request_id();
             let elsewhere = elsewhere(shared.stack.base_path(), &mut parts, &request_id);
-            let response = match shared.names.check(&parts) {
+            let mut response = match shared.names.check(&parts) {
                 Err(NotOurs::Host) => to_hyper(problem::own(
                     &request_id,
                     StatusCode::MISDIRECTED_REQUEST,
@@ -170,6 +170,9 @@ fn serve_connection<S: Invoke>(socket: TcpStream, shared: &Arc<Shared<S>>, conne
                     None => to_hyper(answer(shared, &request_id, parts, body).await),
                 },
             };
+            if let Ok(id) = HeaderValue::from_str(&request_id) {
+                response.headers_mut().insert(REQUEST_ID, id);
+            }
             Ok::<_, Infallible>(response)
         }
     });

@@ -9,10 +9,14 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::problem::{Code, Problem};
-use super::request::{request_id, signer};
+use super::request::{caller, request_id, signer};
 use super::route::{Route, route_of_path};
-use crate::domain::{PacketId, Timestamp, UserId};
+use crate::domain::{PacketId, Timestamp};
+use crate::logs;
 use crate::service::Failure;
+
+/// Every answer has the id under which logs have its request.
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// An answer that went well.
 #[derive(Debug)]
@@ -160,14 +164,14 @@ pub fn names_tag(headers: &HeaderMap, tag: &str) -> bool {
     tags.any(|known| known == "*" || opaque(known) == opaque(tag))
 }
 
-/// Turns the result of a handler after `took` into the response, and logs one line. It has the request id, the packet, the slip, the
-/// outcome, the duration, a problem's cause, and the signer of an operator's request, with the user for whom they ask. Nothing else
+/// Turns the result of a handler after `took` into the response, and logs one line. It has the request id, the operation, the user's name
+/// in logs, the signer of an operator's request, the packet, the slip, the outcome, the duration and a problem's cause. Nothing else
 /// that a client sent is logged. Packet and slip are in the lines of every function that has to do with a hold, so a query for both
 /// finds what became of it.
 pub fn respond(request: &Request, result: Result<Answer, Problem>, took: Duration) -> Response<Body> {
     let id = request_id(request);
     log(request, &result, took);
-    match result {
+    let mut response = match result {
         Ok(answer) => answer.into_response(request),
         Err(problem) => {
             let mut headers = Vec::new();
@@ -181,7 +185,11 @@ pub fn respond(request: &Request, result: Result<Answer, Problem>, took: Duratio
             let body = serde_json::to_vec(&problem.body(id)).unwrap_or_default();
             response(problem.code.status(), "application/problem+json", headers, body)
         }
+    };
+    if let Ok(id) = HeaderValue::from_str(id) {
+        response.headers_mut().insert(REQUEST_ID, id);
     }
+    response
 }
 
 fn log(request: &Request, result: &Result<Answer, Problem>, took: Duration) {
@@ -197,8 +205,10 @@ fn log(request: &Request, result: &Result<Answer, Problem>, took: Duration) {
     };
     let packet_id = packet_id.map(tracing::field::display::<PacketId>);
     let by = signer(request).map(tracing::field::display);
-    let on_behalf_of = route.and_then(Route::on_behalf_of).and_then(|id| id.parse().ok());
-    let on_behalf_of = on_behalf_of.map(tracing::field::display::<UserId>);
+    let operation = route.map(Route::operation);
+    // The user in the path of the operator's request, or the caller. Logs have no other name of a user.
+    let user = route.and_then(Route::user_id).map_or_else(|| caller(request).ok(), |id| id.parse().ok());
+    let user = user.and_then(|user| logs::name_of(&user));
     let duration_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
     let (outcome, slip, cause) = match result {
         Ok(answer) => (answer.outcome, answer.slip, None),
@@ -209,14 +219,14 @@ fn log(request: &Request, result: &Result<Answer, Problem>, took: Duration) {
     };
     macro_rules! line {
         ($level:ident, $message:literal) => {
-            tracing::$level!(request_id, packet_id, slip, by, on_behalf_of, outcome, duration_us, cause, $message)
+            tracing::$level!(request_id, operation, user, by, packet_id, slip, outcome, duration_us, cause, $message)
         };
     }
     match result.as_ref().err().map(|problem| problem.code) {
-        Some(Code::Internal) => line!(error, "a request failed on a defect"),
-        Some(Code::Unavailable) => line!(warn, "a request was not answered"),
-        Some(_) => line!(info, "a request was refused"),
-        None => line!(info, "a request was answered"),
+        Some(Code::Internal) => line!(error, "failed"),
+        Some(Code::Unavailable) => line!(warn, "not answered"),
+        Some(_) => line!(info, "refused"),
+        None => line!(info, "answered"),
     }
 }
 
@@ -230,7 +240,9 @@ fn response(
     let body = String::from_utf8(body).map_or_else(|error| Body::Binary(error.into_bytes()), Body::Text);
     let mut response = Response::new(body);
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    if status != StatusCode::NO_CONTENT {
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    }
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     // These replace the headers that most answers have.
     for (name, value) in headers {

@@ -10,7 +10,7 @@ mod request;
 mod route;
 mod views;
 
-pub use answer::{Answer, Keeping, names_tag, respond};
+pub use answer::{Answer, Keeping, REQUEST_ID, names_tag, respond};
 pub use body::{Fields, Int, parse_body, reason};
 pub use deadline::before_deadline;
 pub use page::{MovementsAsked, Page, cursor, movements_asked, optional, page, page_with, parameter};

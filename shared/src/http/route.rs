@@ -83,15 +83,51 @@ impl<'a> Route<'a> {
         }
     }
 
-    /// The user in the path for whom the operator makes the request.
-    pub const fn on_behalf_of(self) -> Option<&'a str> {
+    /// Its name: the `operationId` of openapi.yaml. Logs have it.
+    pub const fn operation(self) -> &'static str {
+        match self {
+            Self::Send(Who::Caller) => "sendPacket",
+            Self::Send(Who::User(_)) => "sendPacketForUser",
+            Self::Grab(Who::Caller, _) => "grabPacket",
+            Self::Grab(Who::User(_), _) => "grabPacketForUser",
+            Self::Packet(Who::Caller, _) => "getPacket",
+            Self::Packet(Who::User(_), _) => "getPacketForUser",
+            Self::PacketClaims(Who::Caller, _) => "listPacketClaims",
+            Self::PacketClaims(Who::User(_), _) => "listPacketClaimsForUser",
+            Self::MyWallet => "getMyWallet",
+            Self::Packets(Who::Caller) => "listMyPackets",
+            Self::Packets(Who::User(_)) => "listPacketsOfUser",
+            Self::Claims(Who::Caller) => "listMyClaims",
+            Self::Claims(Who::User(_)) => "listClaimsOfUser",
+            Self::MyMovements => "listMyMovements",
+            Self::AnyPacket(_) => "getAnyPacket",
+            Self::Referenced => "findPackets",
+            Self::Close(_) => "closePacket",
+            Self::Deposit(..) => "deposit",
+            Self::Withdrawal(..) => "withdraw",
+            Self::Wallet(_) => "getWallet",
+            Self::Movements(_) => "listMovements",
+            Self::Suspend(_) => "suspendUser",
+            Self::LiftSuspension(_) => "liftSuspension",
+            Self::Preflight => "preflight",
+        }
+    }
+
+    /// The user in the path. Only the operator's routes have one.
+    pub const fn user_id(self) -> Option<&'a str> {
         match self {
             Self::Send(Who::User(id))
             | Self::Grab(Who::User(id), _)
             | Self::Packet(Who::User(id), _)
             | Self::PacketClaims(Who::User(id), _)
             | Self::Packets(Who::User(id))
-            | Self::Claims(Who::User(id)) => Some(id),
+            | Self::Claims(Who::User(id))
+            | Self::Deposit(id, _)
+            | Self::Withdrawal(id, _)
+            | Self::Wallet(id)
+            | Self::Movements(id)
+            | Self::Suspend(id)
+            | Self::LiftSuspension(id) => Some(id),
             _ => None,
         }
     }

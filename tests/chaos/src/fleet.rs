@@ -316,7 +316,7 @@ impl Stores {
 impl Worker {
     /// Serves until it dies, or until its parent process is gone.
     pub async fn run(self) -> Result<(), Box<dyn Error>> {
-        shared::log_to_stderr(LOG_FILTER);
+        shared::logs::to_stderr(LOG_FILTER);
         shared::redis::install_crypto_provider();
         for (point, passes) in &self.crash {
             if !shared::crash::arm(point, *passes) {

@@ -6,7 +6,7 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use lambda_http::Request;
+use lambda_http::{Request, RequestExt};
 use local::dynamodb::DynamoDb;
 use local::gateway::routes::Function;
 use serde_json::{Value, json};
@@ -320,6 +320,16 @@ async fn above_the_daily_limit(tour: &mut Tour, api: &Api) {
     tour.saw(&answer);
     // The example is of another day.
     tour.problems.last_mut().unwrap()["resets_at"] = "2026-11-20T16:00:00.000Z".into();
+}
+
+/// Logs have the operation, by the name that the document has for it.
+#[test]
+fn each_route_has_the_name_of_its_operation() {
+    for operation in SPEC.operations() {
+        let mut request = Request::default().with_raw_http_path(operation.path);
+        *request.method_mut() = operation.method.parse().unwrap();
+        assert_eq!(shared::http::route(&request).unwrap().operation(), operation.id);
+    }
 }
 
 fn examples(media: &Value) -> Vec<(&String, &Value)> {

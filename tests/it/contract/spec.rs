@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
 /// Headers with a meaning: an answer has each of them exactly where it is documented.
-const HEADERS: [&str; 5] = ["Allow", "ETag", "Idempotent-Replayed", "Retry-After", "Vary"];
+const HEADERS: [&str; 6] = ["Allow", "ETag", "Idempotent-Replayed", "Retry-After", "Vary", "X-Request-Id"];
 
 /// Words that no text for clients may contain: our type names, parser messages, key names, parts.
 const INTERNALS: [&str; 24] = [
@@ -189,8 +189,8 @@ impl Spec {
     #[track_caller]
     fn check_response(&self, answer: &Answer, response: &Value) {
         let content_type = if answer.status < 400 { "application/json" } else { "application/problem+json" };
-        let is_known = answer.status == 304;
-        assert_eq!(answer.header("content-type"), (!is_known).then_some(content_type), "{}", answer.describe());
+        let has_none = [204, 304].contains(&answer.status);
+        assert_eq!(answer.header("content-type"), (!has_none).then_some(content_type), "{}", answer.describe());
         // An answer that may be cached is documented so; every other answer forbids it.
         let keeping = json!(answer.header("cache-control"));
         let documented = response["headers"].get("Cache-Control").map(|header| &self.resolve(header)["schema"]);
@@ -209,7 +209,7 @@ impl Spec {
                 (documented, given) => panic!("{name}: {given:?}, documented: {documented:?}: {}", answer.describe()),
             }
         }
-        if answer.method == "HEAD" || is_known || answer.status == 204 {
+        if answer.method == "HEAD" || has_none {
             assert!(answer.bytes.is_empty());
             return;
         }
@@ -217,6 +217,7 @@ impl Spec {
         let faults = self.faults(&response["content"][content_type]["schema"], &body);
         assert!(faults.is_empty(), "{faults:#?}\n{}", answer.describe());
         if answer.status >= 400 {
+            assert_eq!(answer.header("x-request-id"), body["request_id"].as_str(), "{}", answer.describe());
             let codes = response["x-problem-codes"].as_array().unwrap();
             assert!(codes.contains(&body["code"]), "{codes:?}: {}", answer.describe());
             let kind = format!("urn:hongbao:problem:{}", body["code"].as_str().unwrap());

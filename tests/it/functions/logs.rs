@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use super::walk::{SECRETS, Walked, walked};
+use super::walk::{LOG_KEY, SECRETS, USERS, Walked, walked};
 use super::*;
 
 /// The JSON lines of a function's log.
@@ -40,7 +40,9 @@ pub fn sum(metrics: &[Value], name: &str) -> u64 {
 
 fn no_secret_is_logged(walked: &Walked) {
     for (function, log) in &walked.logs {
-        for (what, secret) in SECRETS {
+        for (what, secret) in
+            SECRETS.into_iter().chain(USERS.map(|id| ("a user's id", id))).chain([("its own key", LOG_KEY)])
+        {
             let leak = log.lines().find(|line| line.contains(secret));
             assert_eq!(leak, None, "{function} logs {what}");
         }
@@ -66,6 +68,11 @@ async fn each_request_has_one_line_and_each_grab_its_metrics() {
         }
         assert_eq!(fields.get("cause").is_some(), *status == 503, "{fields}");
         assert_eq!(fields.get("by").is_some(), id.starts_with("operator"), "{fields}");
+        let names_user = fields["operation"]
+            .as_str()
+            .is_some_and(|one| !["getAnyPacket", "findPackets", "closePacket"].contains(&one));
+        let has_valid_id = fields["outcome"] != "user-id-unsupported";
+        assert_eq!(fields["user"].is_string(), names_user && has_valid_id, "{fields}");
     }
     let sends = walked.requests.iter().filter(|(_, function, _, status)| *function == "send" && *status < 300);
     let with_packet = json_lines(&walked.logs["send"]);
@@ -73,9 +80,11 @@ async fn each_request_has_one_line_and_each_grab_its_metrics() {
     let with_packet = with_packet.iter().filter(|line| of_request(&line["fields"]));
     assert_eq!(with_packet.count(), sends.count(), "a send logs its packet");
 
-    let for_u3 = json_lines(&walked.logs["grab"]);
-    let for_u3 = for_u3.iter().map(|line| &line["fields"]).find(|fields| fields["on_behalf_of"] == "u3").unwrap();
-    assert_eq!(for_u3["by"], sample("wallet", "")["requestContext"]["authorizer"]["iam"]["userArn"]);
+    let of_grab = json_lines(&walked.logs["grab"]);
+    let user = shared::logs::name_under(LOG_KEY, &"taker-3".parse().unwrap());
+    let for_them = of_grab.iter().map(|line| &line["fields"]).find(|fields| fields["user"] == *user).unwrap();
+    assert_eq!(for_them["by"], sample("wallet", "")["requestContext"]["authorizer"]["iam"]["userArn"]);
+    assert_eq!((&for_them["operation"], &for_them["outcome"]), (&json!("grabPacketForUser"), &json!("grabbed")));
 
     let metrics = metrics(json_lines(&walked.logs["grab"]));
     let sum = |name: &str| sum(&metrics, name);
@@ -181,8 +190,7 @@ async fn one_query_finds_what_became_of_a_hold() {
         of_slip.map(|fields| (fields["message"].clone(), fields["request_id"].clone())).collect::<Vec<_>>()
     };
     for (slip, request) in slips.into_iter().zip(["request-1", "request-2"]) {
-        let expected =
-            [(json!("a request was answered"), json!(request)), (json!("a hold was persisted"), Value::Null)];
+        let expected = [(json!("answered"), json!(request)), (json!("a hold was persisted"), Value::Null)];
         assert_eq!(story(slip), expected);
     }
     for log in [grab.log(), settle.log()] {
@@ -212,7 +220,7 @@ async fn a_refused_password_is_no_defect_and_its_line_names_the_secret() {
         refused.refused(503, "unavailable");
         assert_eq!(refused.header("retry-after"), Some("1"));
         let lines = json_lines(&grab.log());
-        let line = lines.iter().find(|line| line["fields"]["message"] == "a request was not answered").expect("a line");
+        let line = lines.iter().find(|line| line["fields"]["message"] == "not answered").expect("a line");
         assert_eq!(line["level"], "WARN", "{line}");
         assert!(line["fields"]["cause"].as_str().unwrap().contains(named), "{line}");
         assert!(!grab.log().contains("s3cret") && !grab.log().contains("defect"), "{}", grab.log());
@@ -276,7 +284,7 @@ async fn the_costs_are_computed_from_what_functions_print() {
     create_table(&dynamodb_at(&stores.dynamodb.url()), LONG_TABLE).await.unwrap();
     stores.table = LONG_TABLE;
     let packet = stores.packet_of_one_slip().await;
-    let grab = stores.function("grab", &[("AWS_LAMBDA_LOG_FORMAT", "JSON")]).await;
+    let grab = stores.function("grab", &[("AWS_LAMBDA_LOG_FORMAT", "JSON"), ("LOG_KEY", LOG_KEY)]).await;
     // The first two are not typical: a process counts its start too.
     grab.answer(&grab_of(PLACEHOLDER, USER)).await.refused(404, "packet-not-found");
     grab.answer(&grab_of(&packet, USER)).await.expect(200);

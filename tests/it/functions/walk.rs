@@ -24,6 +24,10 @@ pub const SECRETS: [(&str, &str); 9] = [
     ("the function's secret key", "secret-2Md7"),
     ("the function's session token", "session-1Fy5"),
 ];
+/// Logs name users under this key.
+pub const LOG_KEY: &str = "log-2Cw7";
+/// What every id of a user in a walk has one of.
+pub const USERS: [&str; 2] = ["alice", "taker-"];
 /// The user name of the Redis password.
 const REDIS_USER: &str = "functions";
 
@@ -93,6 +97,7 @@ impl Walk {
                 ("AWS_SESSION_TOKEN", secret("the function's session token")),
                 ("AWS_LAMBDA_LOG_FORMAT", "JSON"),
                 ("AWS_LAMBDA_LOG_LEVEL", level),
+                ("LOG_KEY", LOG_KEY),
             ];
             let variables = [&common[..], &own].concat();
             if name == "send" {
@@ -155,15 +160,15 @@ impl Walk {
             }
         }
         for path in ["/me/wallet", "/me/packets", "/me/claims", "/me/movements"] {
-            for user in ["alice", "u1"] {
+            for user in ["alice", "taker-1"] {
                 self.ask(("view", Some(user)), ("GET", path), "", 200).await;
             }
         }
         for path in [
-            format!("/users/u1/packets/{packet}"),
-            format!("/users/u1/packets/{packet}/claims"),
+            format!("/users/taker-1/packets/{packet}"),
+            format!("/users/taker-1/packets/{packet}/claims"),
             "/users/alice/packets".to_owned(),
-            "/users/u1/claims".to_owned(),
+            "/users/taker-1/claims".to_owned(),
             format!("/operator/packets/{packet}"),
             "/operator/packets?reference=order-17".to_owned(),
         ] {
@@ -210,34 +215,34 @@ impl Walk {
         let again = ("POST", "/users/alice/packets");
         self.ask(("send", None), again, &wanted(3, 3_600).to_string(), 200).await;
         let packet = sent["packet_id"].as_str().unwrap().to_owned();
-        self.grab("u1", &packet, &broken, 400).await;
-        self.grab("u1", &packet, &wrong, 403).await;
-        self.grab("u1", &packet, "", 403).await;
-        assert_eq!(self.grab("u1", &packet, &words, 200).await["outcome"], "grabbed");
+        self.grab("taker-1", &packet, &broken, 400).await;
+        self.grab("taker-1", &packet, &wrong, 403).await;
+        self.grab("taker-1", &packet, "", 403).await;
+        assert_eq!(self.grab("taker-1", &packet, &words, 200).await["outcome"], "grabbed");
         self.invoke("settle", "{}").await;
         // Redis loses everything: the packet is loaded again, with the claimed slip.
         let () = self.stores.redis.command(&cmd("FLUSHALL")).await;
-        assert_eq!(self.grab("u1", &packet, &words, 200).await["replayed"], true);
-        assert_eq!(self.grab("u2", &packet, &words, 200).await["outcome"], "grabbed");
-        let for_u3 = ("POST", &*format!("/users/u3/packets/{packet}/grab"));
+        assert_eq!(self.grab("taker-1", &packet, &words, 200).await["replayed"], true);
+        assert_eq!(self.grab("taker-2", &packet, &words, 200).await["outcome"], "grabbed");
+        let for_u3 = ("POST", &*format!("/users/taker-3/packets/{packet}/grab"));
         assert_eq!(self.ask(("grab", None), for_u3, &words, 200).await["outcome"], "grabbed");
         self.invoke("settle", "{}").await;
-        assert_eq!(self.grab("u4", &packet, &words, 200).await["outcome"], "sold_out");
-        self.grab("u1", PLACEHOLDER, &words, 404).await;
-        self.ask(("view", Some("u1")), ("HEAD", &format!("/packets/{PLACEHOLDER}")), "", 404).await;
+        assert_eq!(self.grab("taker-4", &packet, &words, 200).await["outcome"], "sold_out");
+        self.grab("taker-1", PLACEHOLDER, &words, 404).await;
+        self.ask(("view", Some("taker-1")), ("HEAD", &format!("/packets/{PLACEHOLDER}")), "", 404).await;
         self.ask(("view", Some("a/b")), ("GET", "/me/wallet"), "", 403).await;
         self.view(&packet).await;
 
         // A packet in `redis` mode, until settle has persisted it.
         let promised = self.send(PROMISING, wanted(2, 3_600), 201).await["packet_id"].as_str().unwrap().to_owned();
-        assert_eq!(self.grab("u5", &promised, &words, 200).await["outcome"], "grabbed");
+        assert_eq!(self.grab("taker-5", &promised, &words, 200).await["outcome"], "grabbed");
         assert_eq!(self.invoke("settle", "{}").await["persisted"], 1);
 
         // The same, but the hold is parked, and an operator replays it.
-        assert_eq!(self.grab("u6", &promised, &words, 200).await["outcome"], "grabbed");
+        assert_eq!(self.grab("taker-6", &promised, &words, 200).await["outcome"], "grabbed");
         let part = PartKeys::of(PartId { packet: promised.parse().unwrap(), index: 0 }).part;
-        let held: String = self.stores.redis.command(cmd("HGET").arg(&part).arg("u6")).await;
-        let () = self.stores.redis.command(cmd("HSET").arg(&part).arg("u6").arg(format!("{held}:a test"))).await;
+        let held: String = self.stores.redis.command(cmd("HGET").arg(&part).arg("taker-6")).await;
+        let () = self.stores.redis.command(cmd("HSET").arg(&part).arg("taker-6").arg(format!("{held}:a test"))).await;
         self.operate("operate-read", &["parked"]).await;
         self.operate("operate-repair", &["replay", "--all"]).await;
         self.operate("operate-repair", &["rebuild", &promised]).await;
@@ -254,9 +259,9 @@ impl Walk {
             .await;
         };
         refunded(self).await;
-        assert_eq!(self.grab("u1", &late, &words, 200).await["outcome"], "expired");
+        assert_eq!(self.grab("taker-1", &late, &words, 200).await["outcome"], "expired");
         let () = self.stores.redis.command(&cmd("FLUSHALL")).await;
-        assert_eq!(self.grab("u1", &late, &words, 200).await["outcome"], "expired");
+        assert_eq!(self.grab("taker-1", &late, &words, 200).await["outcome"], "expired");
         self.view(&late).await;
 
         let notified = self.invoke("notify", &notify::batch(&["bob"]).to_string()).await;
@@ -270,10 +275,10 @@ impl Walk {
         let () = self.stores.redis.command(&cmd("FLUSHALL")).await;
         let close = ("POST", &*format!("/operator/packets/{sent}/close"));
         self.ask(("send", None), close, reason, 200).await;
-        assert_eq!(self.grab("u1", &sent, &words, 200).await["outcome"], "closed");
+        assert_eq!(self.grab("taker-1", &sent, &words, 200).await["outcome"], "closed");
         self.invoke("settle", "{}").await;
         self.stores.redis.kill();
-        self.grab("u1", &sent, &words, 503).await;
+        self.grab("taker-1", &sent, &words, 503).await;
     }
 }
 
