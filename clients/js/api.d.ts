@@ -526,6 +526,64 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/operator/packets/{packet_id}/claims": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A packet's id. A malformed id is a 404, like one that does not exist.
+                 * @example 38FS4S83HF3Y07WMYNH727QYT0
+                 */
+                packet_id: components["parameters"]["PacketId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List any packet's claims
+         * @description The same list as the users' own `GET /packets/{packet_id}/claims`, with the same cursors.
+         */
+        get: operations["listAnyPacketClaims"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/operator/packets/{packet_id}/users/{user_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A packet's id. A malformed id is a 404, like one that does not exist.
+                 * @example 38FS4S83HF3Y07WMYNH727QYT0
+                 */
+                packet_id: components["parameters"]["PacketId"];
+                /**
+                 * @description A user's id, percent-encoded where a path needs it.
+                 * @example alice
+                 */
+                user_id: components["parameters"]["UserId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * What a user has of a packet
+         * @description For a user who says that something is wrong. It asks the ledger for their claim, and the hot store for a slip that is held for
+         *     them.
+         */
+        get: operations["getShare"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/operator/packets/{packet_id}/close": {
         parameters: {
             query?: never;
@@ -841,6 +899,25 @@ export interface components {
             currency: components["schemas"]["Currency"];
             grabbed_at: components["schemas"]["Timestamp"];
         };
+        Share: {
+            packet_id: components["schemas"]["PacketId"];
+            user_id: components["schemas"]["UserId"];
+            state: components["schemas"]["ShareState"];
+            /** @description The slip that they have, or that was held for them. */
+            slip: components["schemas"]["SlipIndex"] | null;
+            /** @description What they have. Of a held slip only what they were promised: in a packet that is acknowledged by Redis. */
+            amount: components["schemas"]["SlipAmount"] | null;
+            currency: components["schemas"]["Currency"];
+            /** @description When they grabbed it; of a refunded slip, when it went back. */
+            at: components["schemas"]["Timestamp"] | null;
+            /** @description Who repaired the claim. Null if their own grab or settle committed it. */
+            by: components["schemas"]["Signer"] | null;
+        };
+        /**
+         * @description `claimed`: they own a slip, for good. `held`: a slip is held for them, and their next grab or settle makes a claim of it.
+         *     `refunded`: a slip was held for them, but it went back to the sender. `none`: nothing.
+         */
+        ShareState: string;
         BestClaim: {
             user_id: components["schemas"]["UserId"];
             amount: components["schemas"]["SlipAmount"];
@@ -2597,6 +2674,100 @@ export interface operations {
             200: components["responses"]["PacketShown"];
             304: components["responses"]["PacketNotModified"];
             400: components["responses"]["InvalidQuery"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["PacketNotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listAnyPacketClaims: {
+        parameters: {
+            query?: {
+                /**
+                 * @description The order of the claims, by slip or by time. With `after` it is `newest`.
+                 * @example newest
+                 */
+                order?: components["parameters"]["Order"];
+                /**
+                 * @description The `newest_cursor` of an earlier answer, unchanged. Only claims that are newer are listed.
+                 * @example TzeHya0fdDIzNTI5ODY2Nzg0Nzg4NjE5NQ
+                 */
+                after?: components["parameters"]["After"];
+                /**
+                 * @description The maximum number of rows in a page.
+                 * @example 50
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The `next_cursor` of the previous page, unchanged. It is valid for this list only.
+                 * @example TzeHya0fMw
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: {
+                /**
+                 * @description The `ETag` of the answer that the client has.
+                 * @example "5f1c2b7a90d4e8361f2a7c9b04d5e6f8"
+                 */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+            };
+            path: {
+                /**
+                 * @description A packet's id. A malformed id is a 404, like one that does not exist.
+                 * @example 38FS4S83HF3Y07WMYNH727QYT0
+                 */
+                packet_id: components["parameters"]["PacketId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["PacketClaimsPage"];
+            304: components["responses"]["NotModified"];
+            400: components["responses"]["InvalidClaimsPaging"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["PacketNotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getShare: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A packet's id. A malformed id is a 404, like one that does not exist.
+                 * @example 38FS4S83HF3Y07WMYNH727QYT0
+                 */
+                packet_id: components["parameters"]["PacketId"];
+                /**
+                 * @description A user's id, percent-encoded where a path needs it.
+                 * @example alice
+                 */
+                user_id: components["parameters"]["UserId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Their share. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Share"];
+                };
+            };
+            400: components["responses"]["InvalidUserId"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["PacketNotFound"];

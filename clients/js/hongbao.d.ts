@@ -16,6 +16,7 @@ export function newKey(): string;
 /** @typedef {Schemas['SuspendedUser']} SuspendedUser */
 /** @typedef {Schemas['SentPackets']} SentPackets */
 /** @typedef {Schemas['FoundPackets']} FoundPackets */
+/** @typedef {Schemas['Share']} Share */
 /** @typedef {Schemas['UserClaims']} UserClaims */
 /** @typedef {Schemas['WalletMovements']} Movements */
 /** @typedef {{limit?: number | undefined, cursor?: string | null | undefined}} Page */
@@ -314,6 +315,21 @@ export class Hongbao {
      */
     anyPacket(packetId: string, { signal }?: Call): Promise<Packet>;
     /**
+     * For the operator: returns one page of any packet's claims, as `claims` does.
+     * @param {string} packetId
+     * @param {ClaimsPage & Call} [page]
+     * @returns {Promise<PacketClaims>}
+     */
+    anyClaims(packetId: string, page?: ClaimsPage & Call): Promise<PacketClaims>;
+    /**
+     * For the operator: returns what a user has of a packet: a claim, a held slip, or nothing.
+     * @param {string} packetId
+     * @param {string} userId
+     * @param {Call} [call]
+     * @returns {Promise<Share>}
+     */
+    share(packetId: string, userId: string, { signal }?: Call): Promise<Share>;
+    /**
      * For the operator: returns one page of the packets that were sent with this reference.
      * @param {string} reference
      * @param {Page & Call} [page]
@@ -394,6 +410,7 @@ export type Wallet = Schemas["Wallet"];
 export type SuspendedUser = Schemas["SuspendedUser"];
 export type SentPackets = Schemas["SentPackets"];
 export type FoundPackets = Schemas["FoundPackets"];
+export type Share = Schemas["Share"];
 export type UserClaims = Schemas["UserClaims"];
 export type Movements = Schemas["WalletMovements"];
 export type Page = {

@@ -18,6 +18,7 @@
 /** @typedef {Schemas['SuspendedUser']} SuspendedUser */
 /** @typedef {Schemas['SentPackets']} SentPackets */
 /** @typedef {Schemas['FoundPackets']} FoundPackets */
+/** @typedef {Schemas['Share']} Share */
 /** @typedef {Schemas['UserClaims']} UserClaims */
 /** @typedef {Schemas['WalletMovements']} Movements */
 /** @typedef {{limit?: number | undefined, cursor?: string | null | undefined}} Page */
@@ -347,6 +348,27 @@ export class Hongbao {
    */
   anyPacket(packetId, { signal } = {}) {
     return this.#json('GET', `/operator/packets/${encodeURIComponent(packetId)}`, { signal });
+  }
+
+  /**
+   * For the operator: returns one page of any packet's claims, as `claims` does.
+   * @param {string} packetId
+   * @param {ClaimsPage & Call} [page]
+   * @returns {Promise<PacketClaims>}
+   */
+  anyClaims(packetId, page = {}) {
+    return this.#json('GET', `/operator/packets/${encodeURIComponent(packetId)}/claims${query(page)}`, { signal: page.signal });
+  }
+
+  /**
+   * For the operator: returns what a user has of a packet: a claim, a held slip, or nothing.
+   * @param {string} packetId
+   * @param {string} userId
+   * @param {Call} [call]
+   * @returns {Promise<Share>}
+   */
+  share(packetId, userId, { signal } = {}) {
+    return this.#json('GET', `/operator/packets/${encodeURIComponent(packetId)}/users/${encodeURIComponent(userId)}`, { signal });
   }
 
   /**

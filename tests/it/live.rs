@@ -66,7 +66,7 @@ async fn claims(process: &Process, terms: &Terms) -> Vec<(UserId, Claim)> {
     let (mut all, mut after) = (Vec::new(), None);
     loop {
         let asked = ClaimsAsked { order: Order::Slip, cursor: after, limit: 100 };
-        let page = process.view.claims(terms.id, &terms.sender, &asked).await.unwrap();
+        let page = process.view.claims(terms.id, Some(&terms.sender), &asked).await.unwrap();
         let Viewed::Shown(ClaimsView { claims, .. }) = page else { panic!("{page:?}") };
         all.extend(claims.rows.into_iter().map(|row| (row.user, row.claim)));
         after = claims.next;

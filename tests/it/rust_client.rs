@@ -272,6 +272,8 @@ async fn each_operation_of_the_document_has_a_method_that_sends_its_request_and_
         "listClaimsOfUser": user.my_claims(page),
         "findPackets": operator.find_packets("r", page),
         "getAnyPacket": operator.any_packet("p"),
+        "listAnyPacketClaims": operator.any_claims("p", page),
+        "getShare": operator.share("p", "u"),
         "closePacket": operator.close_packet("p", "r"),
         "suspendUser": operator.suspend_user("u", "r"),
         "liftSuspension": operator.lift_suspension("u"),

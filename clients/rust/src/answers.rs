@@ -190,6 +190,22 @@ pub struct PacketClaims {
     pub newest_cursor: Option<String>,
 }
 
+/// What a user has of a packet, for the operator.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Share {
+    pub packet_id: String,
+    pub user_id: String,
+    /// `claimed`, `held`, `refunded` or `none`; later versions may have more.
+    pub state: String,
+    pub slip: Option<u32>,
+    pub amount: Option<u64>,
+    pub currency: String,
+    /// When they grabbed the slip, or when it went back.
+    pub at: Option<String>,
+    /// The principal who repaired the claim.
+    pub by: Option<String>,
+}
+
 /// A wallet.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Wallet {

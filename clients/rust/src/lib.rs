@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 pub use answers::{
     Best, FoundPackets, GrabResult, Mine, Movement, Movements, Packet, PacketClaim, PacketClaims, SendRequest,
-    SentPackets, Split, Status, SuspendedUser, Suspension, Totals, UserClaim, UserClaims, Wallet,
+    SentPackets, Share, Split, Status, SuspendedUser, Suspension, Totals, UserClaim, UserClaims, Wallet,
 };
 pub use error::{Error, FieldError, Problem, ProblemCode};
 pub use transport::Transport;
@@ -233,6 +233,16 @@ impl<T: Transport> Client<T> {
     /// For the operator: returns any packet.
     pub async fn any_packet(&self, packet_id: &str) -> Result<Packet, Error> {
         self.get(&format!("/operator/packets/{}", segment(packet_id))).await
+    }
+
+    /// For the operator: returns one page of any packet's claims, in the order of the slips.
+    pub async fn any_claims(&self, packet_id: &str, page: Page<'_>) -> Result<PacketClaims, Error> {
+        self.query(&format!("/operator/packets/{}/claims", segment(packet_id)), &[], page).await
+    }
+
+    /// For the operator: returns what a user has of a packet: a claim, a held slip, or nothing.
+    pub async fn share(&self, packet_id: &str, user_id: &str) -> Result<Share, Error> {
+        self.get(&format!("/operator/packets/{}/users/{}", segment(packet_id), segment(user_id))).await
     }
 
     /// For the operator: returns one page of the packets that were sent with this reference.

@@ -9,8 +9,8 @@ use serde::Serialize;
 use shared::domain::{PacketId, Reference, UserId};
 use shared::http::{
     Answer, ClaimRow, Fields, Keeping, MovementRow, MovementsAsked, MovementsBody, PacketBody, Page, Problem, Route,
-    Totals, Viewer, WalletBody, before_deadline, caller, cursor, movements_asked, operator, optional, page, page_with,
-    parameter, respond, route, user_of,
+    ShareBody, Totals, Viewer, WalletBody, before_deadline, caller, cursor, movements_asked, operator, optional, page,
+    page_with, parameter, respond, route, user_of,
 };
 use shared::ports::{Clock, HotStore, System, Table};
 use shared::service::{ClaimsAsked, ClaimsView, Order, PacketView, ViewPackets, Viewed};
@@ -59,7 +59,18 @@ async fn answer<T: Table, H: HotStore>(view: &ViewPackets<T, H>, request: &Reque
         }
         Route::PacketClaims(who, id) => {
             let viewer = user_of(request, who)?;
-            packet_claims(view, request, viewer, packet_id(id)?).await
+            packet_claims(view, request, Some(&viewer), packet_id(id)?).await
+        }
+        Route::AnyClaims(id) => {
+            operator(request)?;
+            packet_claims(view, request, None, packet_id(id)?).await
+        }
+        Route::Share(id, user) => {
+            operator(request)?;
+            let user = user.parse().map_err(|error| Problem::field("user_id", format!("{error}")))?;
+            let found = view.share(packet_id(id)?, &user).await?;
+            let (terms, share) = found.ok_or_else(Problem::packet_not_found)?;
+            Answer::ok(&ShareBody::new(&terms, &user, &share))
         }
         Route::MyWallet => {
             let user = caller(request)?;
@@ -93,7 +104,7 @@ fn packet(view: &PacketView, viewer: Viewer) -> Result<Answer, Problem> {
 async fn packet_claims<T: Table, H: HotStore>(
     view: &ViewPackets<T, H>,
     request: &Request,
-    viewer: UserId,
+    viewer: Option<&UserId>,
     id: PacketId,
 ) -> Result<Answer, Problem> {
     let mut fields = Fields::default();
@@ -115,7 +126,7 @@ async fn packet_claims<T: Table, H: HotStore>(
     };
     let Page { limit, cursor } = page_with(fields, request, &list)?;
     let asked = ClaimsAsked { order, cursor, limit };
-    let ClaimsView { terms, claims, newest, is_final } = shown(view.claims(id, &viewer, &asked).await?)?;
+    let ClaimsView { terms, claims, newest, is_final } = shown(view.claims(id, viewer, &asked).await?)?;
     let encode = |place: &_| Page::encode(&list, place);
     let answer = Answer::ok(&ClaimsBody {
         claims: claims.rows.iter().map(|claim| ClaimRow::of_packet(claim, &terms.currency)).collect(),

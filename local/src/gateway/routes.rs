@@ -31,7 +31,7 @@ const fn route(method: &'static str, path: &'static str, function: Function) -> 
 }
 
 /// All routes. Beside each GET, template.yaml has a HEAD with the same function. Any other request has the route key [`DEFAULT_KEY`] and goes to [`DEFAULT`].
-pub const ROUTES: [Route; 23] = [
+pub const ROUTES: [Route; 25] = [
     route("POST", "/packets", Function::Send),
     route("POST", "/packets/{packet_id}/grab", Function::Grab),
     route("GET", "/packets/{packet_id}", Function::View),
@@ -52,6 +52,8 @@ pub const ROUTES: [Route; 23] = [
     route("GET", "/users/{user_id}/claims", Function::View),
     route("GET", "/operator/packets", Function::View),
     route("GET", "/operator/packets/{packet_id}", Function::View),
+    route("GET", "/operator/packets/{packet_id}/claims", Function::View),
+    route("GET", "/operator/packets/{packet_id}/users/{user_id}", Function::View),
     route("POST", "/operator/packets/{packet_id}/close", Function::Send),
     route("PUT", "/operator/users/{user_id}/suspension", Function::Wallet),
     route("DELETE", "/operator/users/{user_id}/suspension", Function::Wallet),

@@ -38,6 +38,10 @@ pub enum Route<'a> {
     MyMovements,
     /// `GET /operator/packets/{packet_id}`
     AnyPacket(&'a str),
+    /// `GET /operator/packets/{packet_id}/claims`
+    AnyClaims(&'a str),
+    /// `GET /operator/packets/{packet_id}/users/{user_id}`
+    Share(&'a str, &'a str),
     /// `GET /operator/packets`
     Referenced,
     /// `POST /operator/packets/{packet_id}/close`
@@ -67,6 +71,8 @@ impl<'a> Route<'a> {
             | Self::Packet(_, id)
             | Self::PacketClaims(_, id)
             | Self::AnyPacket(id)
+            | Self::AnyClaims(id)
+            | Self::Share(id, _)
             | Self::Close(id) => Some(id),
             _ => None,
         }
@@ -75,7 +81,7 @@ impl<'a> Route<'a> {
     /// The parameters of the query that it has.
     const fn parameters(self) -> &'static [&'static str] {
         match self {
-            Self::PacketClaims(..) => &["order", "after", "limit", "cursor"],
+            Self::PacketClaims(..) | Self::AnyClaims(_) => &["order", "after", "limit", "cursor"],
             Self::Packets(_) | Self::Claims(_) => &["limit", "cursor"],
             Self::MyMovements | Self::Movements(_) => &["from", "to", "kind", "limit", "cursor"],
             Self::Referenced => &["reference", "limit", "cursor"],
@@ -101,6 +107,8 @@ impl<'a> Route<'a> {
             Self::Claims(Who::User(_)) => "listClaimsOfUser",
             Self::MyMovements => "listMyMovements",
             Self::AnyPacket(_) => "getAnyPacket",
+            Self::AnyClaims(_) => "listAnyPacketClaims",
+            Self::Share(..) => "getShare",
             Self::Referenced => "findPackets",
             Self::Close(_) => "closePacket",
             Self::Deposit(..) => "deposit",
@@ -126,6 +134,7 @@ impl<'a> Route<'a> {
             | Self::Withdrawal(id, _)
             | Self::Wallet(id)
             | Self::Movements(id)
+            | Self::Share(_, id)
             | Self::Suspend(id)
             | Self::LiftSuspension(id) => Some(id),
             _ => None,
@@ -191,6 +200,8 @@ pub(super) fn route_of_path(request: &Request) -> Result<Route<'_>, Problem> {
         ["me", "movements"] => (READ, Route::MyMovements),
         ["operator", "packets"] => (READ, Route::Referenced),
         ["operator", "packets", id] => (READ, Route::AnyPacket(id)),
+        ["operator", "packets", id, "claims"] => (READ, Route::AnyClaims(id)),
+        ["operator", "packets", id, "users", user] => (READ, Route::Share(id, user)),
         ["operator", "packets", id, "close"] => ("POST", Route::Close(id)),
         ["operator", "users", user, "suspension"] => {
             let is_end = *request.method() == Method::DELETE;

@@ -8,7 +8,7 @@ use crate::domain::{
     Amount, Best, Claim, ClaimRecord, Cover, Intervention, Movement, PacketId, Reference, Signer, Terms, Timestamp,
     UserId, Wallet,
 };
-use crate::service::{ListedClaim, PacketView, Status};
+use crate::service::{ListedClaim, PacketView, Share, Status};
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
 fn rfc3339<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
@@ -187,6 +187,35 @@ impl<'a> ClaimRow<'a> {
         let claim = MineView::new(&record.claim, currency);
         let (packet_id, sender_id, greeting) = (Some(record.packet_id), Some(&record.sender), Some(&*record.greeting));
         Self { packet_id, sender_id, user_id: None, claim, best: None, greeting }
+    }
+}
+
+/// What a user has of a packet, for the operator.
+#[derive(Serialize)]
+pub struct ShareBody<'a> {
+    packet_id: PacketId,
+    user_id: &'a UserId,
+    state: &'static str,
+    slip: Option<u32>,
+    amount: Option<Amount>,
+    currency: &'a str,
+    #[serde(serialize_with = "rfc3339_or_null")]
+    at: Option<Timestamp>,
+    by: Option<&'a Signer>,
+}
+
+impl<'a> ShareBody<'a> {
+    /// The share of this user.
+    pub const fn new(terms: &'a Terms, user_id: &'a UserId, share: &'a Share) -> Self {
+        let (state, slip, amount, at, by) = match share {
+            Share::Claimed { claim, by } => {
+                ("claimed", Some(claim.slip), Some(claim.amount), Some(claim.at), by.as_ref())
+            }
+            Share::Held { slip, at, promised } => ("held", Some(*slip), *promised, Some(*at), None),
+            Share::Refunded { slip, at } => ("refunded", Some(*slip), None, Some(*at), None),
+            Share::None => ("none", None, None, None, None),
+        };
+        Self { packet_id: terms.id, user_id, state, slip, amount, currency: terms.currency.as_str(), at, by }
     }
 }
 

@@ -210,6 +210,16 @@ impl<T: Table> Ledger<T> {
         Ok(item.map(items::read::<ClaimItem>).transpose()?.map(|item| item.claim()))
     }
 
+    /// The same, with who repaired it, if a repair committed it.
+    pub async fn signed_claim_of(
+        &self,
+        user: &UserId,
+        id: PacketId,
+    ) -> Result<Option<(Claim, Option<Signer>)>, LedgerError> {
+        let item = self.table.get(keys::claim(user, id)).await?;
+        Ok(item.map(items::read::<ClaimItem>).transpose()?.map(|item| (item.claim(), item.by)))
+    }
+
     /// The decision of a slip, if it has one.
     pub async fn decision(&self, id: PacketId, slip: u32) -> Result<Option<Decision>, LedgerError> {
         self.table.get(keys::decision(id, slip)).await?.map(items::read_decision).transpose()

@@ -20,5 +20,7 @@ pub use packets::Packets;
 pub use send::{NewPacket, SendOutcome, SendPacket, SendPolicy};
 pub use settle::{Rebuild, Replay, Replayed, Report, Settle};
 pub use stores::Stores;
-pub use view::{ClaimsAsked, ClaimsView, ListPlace, ListedClaim, Order, PacketView, Status, ViewPackets, Viewed};
+pub use view::{
+    ClaimsAsked, ClaimsView, ListPlace, ListedClaim, Order, PacketView, Share, Status, ViewPackets, Viewed,
+};
 pub use wallet::Wallets;

@@ -122,12 +122,17 @@ impl Api {
         put.send().await.unwrap();
     }
 
-    /// Makes Redis lose everything.
-    pub async fn flush(&self) {
+    /// Runs a command in Redis.
+    pub async fn redis(&self, command: &redis::Cmd) {
         let client = redis::Client::open(self.local.redis_url()).unwrap();
         let patient = redis::AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(20)));
         let mut connection = client.get_multiplexed_async_connection_with_config(&patient).await.unwrap();
-        let () = redis::cmd("FLUSHALL").query_async(&mut connection).await.unwrap();
+        let () = command.query_async(&mut connection).await.unwrap();
+    }
+
+    /// Makes Redis lose everything.
+    pub async fn flush(&self) {
+        self.redis(&redis::cmd("FLUSHALL")).await;
     }
 
     /// All rows of a list, `limit` at a time.

@@ -1,6 +1,8 @@
 //! The operator's routes: suspensions and closes, `/users/{user_id}/…`, which does for a user what the user can do, and wallets.
 
 use serde_json::{Value, json};
+use shared::domain::PartId;
+use shared::redis::PartKeys;
 
 use super::api::{Api, number, random, text, with};
 
@@ -238,6 +240,53 @@ async fn the_operator_views_any_packet() {
     for id in ["38FS4S83HF3Y07WMYNH727QYT0", "x", "%20"] {
         api.get(format!("/operator/packets/{id}")).await.refused(404, "packet-not-found");
     }
+}
+
+#[tokio::test]
+async fn the_operator_lists_any_packets_claims() {
+    let api = Api::start().await;
+    let body = with(random(100, 4), &json!({"recipients": ["bob", "carol"]}));
+    let packet = api.packet("alice", "k", &body).await;
+    for user in ["bob", "carol"] {
+        api.grab(user, &packet).await.expect(200);
+    }
+    let (own, any) = (format!("/packets/{packet}/claims"), format!("/operator/packets/{packet}/claims"));
+    assert_eq!(api.all("", &any, "claims", 1).await, api.all("bob", &own, "claims", 1).await);
+    let newest = api.get(format!("{any}?order=newest&limit=1")).await.expect(200);
+    assert_eq!(newest["claims"].as_array().unwrap().len(), 1);
+    let cursor = text(&newest["next_cursor"]);
+    let rest = api.get(format!("{own}?order=newest&cursor={cursor}")).by("bob").await.expect(200);
+    assert_eq!((rest["claims"].as_array().unwrap().len(), &rest["next_cursor"]), (1, &json!(null)));
+    api.get("/operator/packets/x/claims").await.refused(404, "packet-not-found");
+}
+
+#[tokio::test]
+async fn the_operator_sees_what_a_user_has_of_a_packet() {
+    let api = Api::start_with(local::Options { ack: local::Ack::Redis, ..local::Options::ephemeral() }).await;
+    let packet = api.packet("alice", "k", &with(random(100, 2), &json!({"expires_in_s": 2}))).await;
+    let path = |user: &str| format!("/operator/packets/{packet}/users/{user}");
+    let share = async |user: &str| api.get(path(user)).await.expect(200);
+    let of = |user: &str, state: &str, slip: Value, amount: Value, at: Value| {
+        json!({
+            "packet_id": packet, "user_id": user, "state": state, "slip": slip, "amount": amount, "currency": "CNY", "at": at,
+            "by": null
+        })
+    };
+    assert_eq!(share("bob").await, of("bob", "none", json!(null), json!(null), json!(null)));
+    let won = api.grab("bob", &packet).await.expect(200);
+    let (slip, amount, at) = (won["slip"].clone(), won["amount"].clone(), won["grabbed_at"].clone());
+    assert_eq!(share("bob").await, of("bob", "held", slip.clone(), amount.clone(), at.clone()), "it was promised");
+    api.settle().await;
+    assert_eq!(share("bob").await, of("bob", "claimed", slip, amount, at));
+    api.until("alice", &packet, "settled").await;
+    // Carol's hold of the other slip came too late.
+    let part = PartKeys::of(PartId { packet: packet.parse().unwrap(), index: 0 }).part;
+    api.redis(redis::cmd("HSET").arg(part).arg("carol").arg("h1:1795181400000")).await;
+    let refunds = api.get("/me/movements?kind=refund").by("alice").await.expect(200);
+    let at = refunds["movements"][0]["at"].clone();
+    assert_eq!(share("carol").await, of("carol", "refunded", json!(1), json!(null), at));
+    assert_eq!(api.get(path("a%20b")).await.refused(400, "invalid-request"), ["user_id"]);
+    api.get("/operator/packets/x/users/bob").await.refused(404, "packet-not-found");
 }
 
 #[tokio::test]

@@ -70,7 +70,7 @@ async fn each_request_has_one_line_and_each_grab_its_metrics() {
         assert_eq!(fields.get("by").is_some(), id.starts_with("operator"), "{fields}");
         let names_user = fields["operation"]
             .as_str()
-            .is_some_and(|one| !["getAnyPacket", "findPackets", "closePacket"].contains(&one));
+            .is_some_and(|one| !["getAnyPacket", "listAnyPacketClaims", "findPackets", "closePacket"].contains(&one));
         let has_valid_id = fields["outcome"] != "user-id-unsupported";
         assert_eq!(fields["user"].is_string(), names_user && has_valid_id, "{fields}");
     }

@@ -170,6 +170,8 @@ impl Walk {
             "/users/alice/packets".to_owned(),
             "/users/taker-1/claims".to_owned(),
             format!("/operator/packets/{packet}"),
+            format!("/operator/packets/{packet}/claims"),
+            format!("/operator/packets/{packet}/users/taker-1"),
             "/operator/packets?reference=order-17".to_owned(),
         ] {
             self.ask(("view", None), ("GET", &path), "", 200).await;

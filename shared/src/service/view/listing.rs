@@ -114,11 +114,11 @@ fn moment(claim: &Claim) -> u64 {
 }
 
 impl<T: Table, H: HotStore> ViewPackets<T, H> {
-    /// A piece of the list of a packet's claims, for `viewer`.
+    /// A piece of the list of a packet's claims, for `viewer`; `None`: for the operator.
     pub async fn claims(
         &self,
         id: PacketId,
-        viewer: &UserId,
+        viewer: Option<&UserId>,
         asked: &ClaimsAsked,
     ) -> Result<Viewed<ClaimsView>, Failure> {
         let terms = match self.visible(id, viewer).await? {
@@ -127,8 +127,11 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
             Viewed::NotFound => return Ok(Viewed::NotFound),
         };
         let look = self.reads.look(&terms).await?;
-        let own = if look.is_decided { None } else { self.reads.own_claims.claim_of(viewer, id).await? };
-        let late = own.map(|claim| (viewer.clone(), claim)).into_iter().chain(look.promises.iter().cloned()).collect();
+        let mut late = look.promises.clone();
+        if let Some(viewer) = viewer.filter(|_| !look.is_decided) {
+            let own = self.reads.own_claims.claim_of(viewer, id).await?;
+            late.extend(own.map(|claim| (viewer.clone(), claim)));
+        }
         let list = List { reads: &self.reads, terms: &terms, look: &look, late };
         let is_by_slip = terms.count > SMALL_SLIPS_MAX && look.is_decided && look.end.is_over();
         // One more shows whether there is a next page.

@@ -17,6 +17,7 @@
 
 mod listing;
 mod reads;
+mod share;
 mod shown;
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use tokio::time::Instant;
 
 pub use self::listing::{ClaimsAsked, ClaimsView, ListPlace, ListedClaim, Order};
+pub use self::share::Share;
 
 use self::reads::Reads;
 use self::shown::{End, Look};
@@ -109,7 +111,7 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
 
     /// A packet, for `viewer`.
     pub async fn packet(&self, id: PacketId, viewer: &UserId) -> Result<Viewed<PacketView>, Failure> {
-        let terms = match self.visible(id, viewer).await? {
+        let terms = match self.visible(id, Some(viewer)).await? {
             Viewed::Shown(terms) => terms,
             Viewed::NotForYou => return Ok(Viewed::NotForYou),
             Viewed::NotFound => return Ok(Viewed::NotFound),
@@ -217,10 +219,11 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         &self.reads.stores.ledger
     }
 
-    async fn visible(&self, id: PacketId, viewer: &UserId) -> Result<Viewed<Arc<Terms>>, Failure> {
+    async fn visible(&self, id: PacketId, viewer: Option<&UserId>) -> Result<Viewed<Arc<Terms>>, Failure> {
+        let sees = |terms: &Terms| viewer.is_none_or(|viewer| terms.sender == *viewer || terms.guard.invites(viewer));
         Ok(match self.reads.stores.packets.terms(id).await? {
             None => Viewed::NotFound,
-            Some(terms) if terms.sender == *viewer || terms.guard.invites(viewer) => Viewed::Shown(terms),
+            Some(terms) if sees(&terms) => Viewed::Shown(terms),
             Some(_) => Viewed::NotForYou,
         })
     }
