@@ -1,5 +1,6 @@
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 use ::audit::{Auditor, Item, ReadError, Reader, Segment};
 use ::aws_config::SdkConfig;
@@ -8,8 +9,8 @@ use futures::stream::{self, Stream, StreamExt};
 use shared::config::{Config, ConfigError};
 use shared::domain::PacketId;
 use shared::dynamodb::SdkTable;
-use shared::ledger::LedgerError;
-use shared::ports::HotStoreError;
+use shared::ledger::{Ledger, LedgerError};
+use shared::ports::{HotStoreError, System};
 use shared::redis::{Connection, RedisConfig, RedisConfigError, RedisError, RedisStore};
 use shared::service::{Failure, Stores};
 use shared::wiring::{self, Wiring};
@@ -140,6 +141,12 @@ impl Table {
     pub fn announce(&self) {
         let _ = writeln!(std::io::stderr(), "reading {}", self.place);
     }
+}
+
+/// The ledger without the hot store, and where it is.
+pub async fn ledger(deployment: &Deployment) -> (Ledger<SdkTable>, String) {
+    let Table { client, name, place } = Table::of(deployment).await;
+    (Ledger::new(SdkTable::new(client, name), Arc::new(System)), place)
 }
 
 /// The segments of the table that are read at once.

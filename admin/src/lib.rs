@@ -15,6 +15,7 @@ mod rebuild;
 mod reconcile;
 mod remote;
 mod scratch;
+mod story;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -56,6 +57,7 @@ pub async fn run(deployment: &Deployment, asked: Asked, by: Option<Signer>) -> R
         Command::Verify(options) => verify::run(&options, json),
         Command::Journal(options) => journal::run(deployment, &options, json).await,
         Command::Reconcile(options) => reconcile::run(&options, json),
+        Command::Story(options) => story::run(deployment, &options, json).await,
         Command::Plan(options) => planning::run(&options, json),
         Command::Webhooks(options) => webhooks::run(deployment, options, json).await,
         command => run_in(&Deployed::connect(deployment).await?, command, json, by).await,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use jiff::SignedDuration;
 use jiff::civil::Date;
-use shared::domain::{DayZone, MovementKind, PacketId, Timestamp};
+use shared::domain::{DayZone, MovementKind, PacketId, Timestamp, UserId};
 
 /// Audits, inspects and repairs a deployment. Options that are not given come from the functions' environment
 /// variables.
@@ -111,6 +111,9 @@ pub enum Command {
     Journal(Journal),
     /// Compare a day's journal with a file of the bank's or the app's transfers; exits with 1 if they differ
     Reconcile(Reconcile),
+    /// Tell what a user asked in a time, what they were answered and why, what moved, and which events tell it; exits with 1 if
+    /// there is nothing
+    Story(Story),
     /// Reconcile Redis with all decisions of a packet
     Rebuild {
         /// Its id
@@ -194,6 +197,29 @@ pub struct Replay {
     /// The parked holds of all packets
     #[arg(long, conflicts_with_all = ["packet", "slips"])]
     pub all: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct Story {
+    /// The user's id
+    #[arg(long)]
+    pub user: UserId,
+
+    /// What happened at this time or later, such as 2026-11-20T13:30:00Z
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub from: Timestamp,
+
+    /// What happened before this time
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub to: Timestamp,
+
+    /// The functions' log: JSON lines, the answer of a query of Logs Insights, or a folder of such files. Repeat it for more
+    #[arg(long, value_name = "FILE", env = "LOG_FOLDER")]
+    pub log: Vec<PathBuf>,
+
+    /// The key under which the log names users
+    #[arg(long, value_name = "KEY", env = "LOG_KEY", hide_env_values = true)]
+    pub log_key: Option<String>,
 }
 
 #[derive(Args, Debug)]

@@ -11,10 +11,11 @@ pub mod gateway;
 pub mod ledger_file;
 pub mod options;
 pub mod redis_server;
+pub mod request_log;
 mod run;
 pub mod stack;
 mod stores_file;
 pub mod webhooks;
 
-pub use options::{Ack, Options};
+pub use options::{Ack, Log, Options};
 pub use run::{Local, StartError};

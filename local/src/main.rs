@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser;
-use local::{Local, Options};
+use local::{Local, Log, Options};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -22,7 +22,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    shared::logs::to_stderr(LOG_FILTER);
+    local::request_log::start(LOG_FILTER);
     raise_open_files();
     shared::redis::install_crypto_provider();
     match tokio::runtime::Runtime::new().map_err(Into::into).and_then(|runtime| runtime.block_on(run(options))) {
@@ -38,10 +38,14 @@ async fn run(options: Options) -> Result<(), Box<dyn Error>> {
     // This comes first, so that a signal during the start leaves nothing behind.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let log = options.log;
     let local = tokio::select! {
         started = Local::start(options) => started?,
         () = either(&mut terminate, &mut interrupt) => return Ok(()),
     };
+    if let (Log::Requests, Some(folder)) = (log, local.kept()) {
+        local::request_log::write_in(folder)?;
+    }
     let reached = tokio::select! {
         reached = local.reach_redis() => Some(reached),
         () = either(&mut terminate, &mut interrupt) => None,

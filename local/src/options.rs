@@ -54,6 +54,10 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = Ack::Ledger)]
     pub ack: Ack,
 
+    /// What to write into the folder `log` of the data folder: a line of JSON for each request and hold, or nothing
+    #[arg(long, value_enum, default_value_t = Log::Requests)]
+    pub log: Log,
+
     /// Deliver each event to this URL, such as `http://127.0.0.1:8080/webhooks`
     #[arg(long, value_name = "URL", requires = "webhook_secret")]
     pub webhook_url: Option<String>,
@@ -61,6 +65,15 @@ pub struct Options {
     /// The secret that signs webhooks, whsec_ and the base64 of at least 24 bytes; several, separated by commas, each sign
     #[arg(long, value_name = "SECRET", requires = "webhook_url")]
     pub webhook_secret: Option<String>,
+}
+
+/// What is written into the data folder's log.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
+pub enum Log {
+    /// A line for each request, as the functions print it on AWS
+    Requests,
+    /// Nothing
+    None,
 }
 
 /// The acknowledgement mode.
@@ -103,6 +116,7 @@ impl Options {
             table: Self::TABLE.to_owned(),
             settle_every: Duration::ZERO,
             ack: Ack::Ledger,
+            log: Log::None,
             webhook_url: None,
             webhook_secret: None,
         }

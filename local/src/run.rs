@@ -80,6 +80,12 @@ pub enum StartError {
 }
 
 impl Local {
+    /// The data folder, if its content is kept.
+    #[must_use]
+    pub fn kept(&self) -> Option<&Path> {
+        self.data.as_ref().filter(|data| !data.is_temporary()).map(DataDir::path)
+    }
+
     /// Starts everything. Returns when the system is ready for requests.
     pub async fn start(options: Options) -> Result<Self, StartError> {
         let port = options.port;

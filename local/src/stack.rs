@@ -29,6 +29,8 @@ use crate::webhooks::{Queue, Watch};
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The grace. One machine has one clock, so almost none is needed.
 const SETTLE_GRACE_MS: &str = "250";
+/// The key of users' names in logs. The logs stay on this machine, with the ledger.
+const LOG_KEY: &str = "local";
 
 /// The stores' addresses and settings.
 #[derive(Clone, Debug)]
@@ -80,6 +82,11 @@ pub enum StackError {
     Unavailable(String),
 }
 
+/// The key of users' names in logs.
+pub fn log_key() -> String {
+    std::env::var("LOG_KEY").unwrap_or_else(|_| LOG_KEY.to_owned())
+}
+
 impl Settings {
     /// The functions' configuration.
     pub(crate) fn config(&self) -> Result<Config, ConfigError> {
@@ -93,6 +100,7 @@ impl Settings {
             "REDIS_URL" => Some(self.redis_url.clone()),
             "REDIS_CLUSTER" => Some(self.redis_cluster.to_string()),
             "BASE_PATH" if self.base_path.is_some() => self.base_path.clone(),
+            "LOG_KEY" => Some(log_key()),
             "GRAB_ACK" => Some(self.ack.name().to_owned()),
             "SETTLE_GRACE_MS" => std::env::var(name).ok().or_else(|| Some(SETTLE_GRACE_MS.to_owned())),
             _ => std::env::var(name).ok(),

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use tempfile::NamedTempFile;
 
-use crate::stack::Settings;
+use crate::request_log;
+use crate::stack::{Settings, log_key};
 use crate::webhooks::sqs;
 
 /// The file's name in the data folder, and its ending.
@@ -21,6 +22,8 @@ pub fn write(folder: &Path, settings: &Settings, gateway: Option<&str>) -> io::R
         ("REDIS_CLUSTER", settings.redis_cluster.to_string()),
         ("AWS_ENDPOINT_URL_DYNAMODB", settings.dynamodb_url.clone()),
     ];
+    let log = folder.join(request_log::FOLDER).display().to_string();
+    values.extend([("LOG_KEY", log_key()), ("LOG_FOLDER", log)]);
     let queues =
         [("AWS_ENDPOINT_URL_SQS", sqs::PATH), ("WEBHOOK_QUEUE", sqs::WAITING), ("WEBHOOK_DEAD_LETTERS", sqs::DEAD)];
     values.extend(gateway.into_iter().flat_map(|url| queues.map(|(name, path)| (name, format!("{url}{path}")))));

@@ -6,10 +6,12 @@ use std::{fmt, io};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, Registry};
 
 use crate::domain::UserId;
 use crate::ports::{Clock, System};
@@ -66,9 +68,23 @@ impl FormatTime for LineTime {
 
 /// Logs to standard error what `RUST_LOG` names, or else `default`: a level, or levels per module, as in `warn,local=info`.
 pub fn to_stderr(default: &str) {
+    init(default, None);
+}
+
+/// The same. And writes the lines that functions print on AWS to what `writer` makes.
+pub fn to_stderr_and<W>(default: &str, writer: W)
+where
+    W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+{
+    let as_functions = tracing_subscriber::fmt::layer().with_timer(LineTime).with_target(false).json();
+    let as_functions = as_functions.with_current_span(false).with_span_list(false).with_writer(writer);
+    init(default, Some(as_functions.with_filter(Targets::new().with_target("shared", LevelFilter::INFO)).boxed()));
+}
+
+fn init(default: &str, also: Option<Box<dyn Layer<Registry> + Send + Sync>>) {
     let named = std::env::var("RUST_LOG").ok();
     let filter: Targets =
         named.and_then(|filter| filter.parse().ok()).unwrap_or_else(|| default.parse().unwrap_or_default());
-    let format = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(false);
-    tracing_subscriber::registry().with(format).with(filter).init();
+    let to_stderr = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(false).with_filter(filter);
+    tracing_subscriber::registry().with(also).with(to_stderr).init();
 }

@@ -30,10 +30,17 @@ after(async () => {
   if (app) await rm(app.folder, { recursive: true });
 });
 
-test('INTEGRATE installs the tested generator', async () => {
+test('INTEGRATE names the tools that are tested, with their versions', async () => {
   const page = await readFile(repository('docs/INTEGRATE.md'), 'utf8');
-  const version = /^openapi-python-client==(\S+)/m.exec(await readFile(repository('tests/clients/tools/requirements.txt'), 'utf8'))?.[1];
-  assert.ok(page.includes(`openapi-python-client==${version}\n`), `INTEGRATE installs the tested version, ${version}`);
+  const python = await readFile(repository('tests/clients/tools/requirements.txt'), 'utf8');
+  const { devDependencies } = JSON.parse(await readFile(repository('tests/clients/tools/package.json'), 'utf8'));
+  /** @type {Record<string, string>} */
+  const versions = { ...devDependencies, ...Object.fromEntries(python.trim().split('\n').map((line) => line.split('=='))) };
+  const rows = page.split('\n## Tools that read openapi.yaml\n')[1]?.split('\n## ')[0]?.matchAll(/^\| (`[^|]+) \| ([0-9][^|]+) \|/gm) ?? [];
+  const named = [...rows].flatMap(([, names = '', tried = '']) => names.split(', ').map((name, place) => ({ name: name.replaceAll('`', ''), tried: tried.split(', ')[place] })));
+  assert.ok(named.length >= 10, `${named.length}`);
+  for (const { name, tried } of named) assert.equal(tried, versions[name], name);
+  assert.ok(page.includes(`pip install openapi-python-client==${versions['openapi-python-client']}\n`));
 });
 
 /** @param {string[]} users @param {ReturnType<typeof apiOf>} [of] */

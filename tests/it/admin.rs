@@ -1,6 +1,7 @@
 //! `hongbao-admin`: the program itself, over real stores.
 
 mod plan;
+mod story;
 mod via;
 mod webhooks;
 

@@ -11,9 +11,8 @@ use shared::ledger::{Ledger, keys};
 use shared::ports::Key;
 use tokio::sync::OnceCell;
 
-use super::ledger;
 use super::queue::{BATCH, Sqs};
-use crate::deployment::{Failed, Table, pages};
+use crate::deployment::{Failed, Table, ledger, pages};
 use crate::options::{Deliver, Deployment, Queues};
 use crate::{Exit, Outcome};
 

@@ -5,13 +5,9 @@ mod queue;
 mod replay;
 pub mod status;
 
-use std::sync::Arc;
-
-use shared::dynamodb::SdkTable;
-use shared::ledger::Ledger;
 use shared::ports::{Clock, System};
 
-use crate::deployment::{Failed, Table};
+use crate::deployment::{Failed, ledger};
 use crate::options::{Deployment, Webhooks, WebhooksCommand};
 use crate::{Exit, Outcome};
 
@@ -37,10 +33,4 @@ async fn enable(deployment: &Deployment, json: bool) -> Result<Outcome, Failed> 
     let value = serde_json::json!({"enabled_at": at.to_string()});
     let words = "the receiver is enabled; events that wait follow within an hour and a quarter";
     Ok(Outcome::new(json, &value, || words.to_owned(), Exit::Good))
-}
-
-/// The ledger without the hot store, and where it is.
-async fn ledger(deployment: &Deployment) -> (Ledger<SdkTable>, String) {
-    let Table { client, name, place } = Table::of(deployment).await;
-    (Ledger::new(SdkTable::new(client, name), Arc::new(System)), place)
 }

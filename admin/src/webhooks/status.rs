@@ -8,9 +8,8 @@ use shared::domain::Timestamp;
 use shared::ledger::ReceiverState;
 use shared::ports::{Clock, System};
 
-use super::ledger;
 use super::queue::Sqs;
-use crate::deployment::Failed;
+use crate::deployment::{Failed, ledger};
 use crate::options::{Deployment, Queues};
 use crate::text::fields;
 use crate::{Exit, Outcome};

@@ -1,0 +1,77 @@
+//! What `admin story` tells of a user: from the ledger, and from the log that the local stack writes.
+
+use std::path::Path;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use tests::program::Program;
+use tokio::process::Command;
+
+use super::{Said, run};
+use crate::programs::built;
+
+const ALWAYS: [&str; 4] = ["--from", "2026-01-01T00:00:00Z", "--to", "2100-01-01T00:00:00Z"];
+
+/// A request of a user to the stack.
+async fn ask(stack: &Program, user: &str, method: Method, path: &str, body: &str) -> Value {
+    let request = reqwest::Client::new().request(method, format!("{}{path}", stack.url));
+    let answer = request.header("x-user-id", user).header("idempotency-key", "k").body(body.to_owned()).send();
+    answer.await.unwrap().json().await.unwrap()
+}
+
+/// Runs the program with the variables that the stack wrote for it.
+async fn story(folder: &Path, user: &str, more: &[&str]) -> Said {
+    let stores = std::fs::read_to_string(folder.join("stores.env")).unwrap();
+    let stores =
+        stores.lines().filter_map(|line| line.split_once('=')).map(|(name, value)| (name, value.trim_matches('\'')));
+    let mut command = Command::new(built("hongbao-admin"));
+    run(command.args(["--json", "story", "--user", user]).args(more).env_clear().envs(stores)).await
+}
+
+#[tokio::test]
+async fn a_story_has_what_was_asked_and_answered_and_what_moved() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = std::process::Command::new(built("local"));
+    let stack =
+        Program::start(command.args(["--port", "0", "--settle-every", "0s", "--data-dir"]).arg(folder.path())).unwrap();
+    ask(&stack, "", Method::PUT, "/wallets/alice/deposits/top-up", r#"{"amount":100}"#).await;
+    let body = r#"{"split":"equal","total_amount":100,"count":1,"greeting":"greeting-7Qx2"}"#;
+    let packet = ask(&stack, "alice", Method::POST, "/packets", body).await["packet_id"].as_str().unwrap().to_owned();
+    let grab = format!("/packets/{packet}/grab");
+    for user in ["taker-bob", "taker-carol"] {
+        ask(&stack, user, Method::POST, &grab, "").await;
+    }
+    ask(&stack, "taker-carol", Method::POST, "/packets", body).await;
+
+    let told = story(folder.path(), "taker-bob", &ALWAYS).await.with(0).json();
+    let told: Vec<[&Value; 4]> = told
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| [&row["what"], &row["slip"], &row["amount"], &row["packet_id"]])
+        .collect();
+    let (moved, answered, id) = (json!("moved: claim"), json!("answered: grabPacket, grabbed"), json!(packet));
+    assert_eq!(told, [[&moved, &json!(0), &json!(100), &id], [&answered, &json!(0), &json!(null), &id]]);
+    let lost = story(folder.path(), "taker-carol", &ALWAYS).await.with(0).json();
+    let whats: Vec<&Value> = lost.as_array().unwrap().iter().map(|row| &row["what"]).collect();
+    assert_eq!(whats, ["answered: grabPacket, sold_out", "answered: sendPacket, insufficient-balance"]);
+    let sent = story(folder.path(), "alice", &ALWAYS).await.with(0).json();
+    assert!(sent.as_array().unwrap().iter().any(|row| row["id"] == format!("evt_{packet}_sent")), "{sent}");
+    let before = ["--from", "2026-01-01T00:00:00Z", "--to", "2026-01-02T00:00:00Z"];
+    story(folder.path(), "alice", &before).await.with(1);
+    story(folder.path(), "nobody", &ALWAYS).await.with(1);
+
+    // The answer of a query of Logs Insights has the same lines.
+    let log = std::fs::read_dir(folder.path().join("log")).unwrap().next().unwrap().unwrap().path();
+    let log = std::fs::read_to_string(log).unwrap();
+    for secret in ["taker-", "alice", "greeting-7Qx2"] {
+        assert!(!log.contains(secret), "the log has {secret}: {log}");
+    }
+    let rows: Vec<[&str; 2]> = log.lines().map(|line| ["2026-11-27 06:21:57.900", line]).collect();
+    let answer = folder.path().join("answer.json");
+    std::fs::write(&answer, serde_json::to_string(&rows).unwrap()).unwrap();
+    let of_answer =
+        story(folder.path(), "taker-bob", &[&ALWAYS[..], &["--log", answer.to_str().unwrap()]].concat()).await;
+    assert_eq!(of_answer.with(0).json().as_array().unwrap().len(), 2);
+    assert!(stack.terminate().success());
+}
