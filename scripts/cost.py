@@ -80,7 +80,7 @@ def requests(given):
             [line(given.loss_log), line(given.loss_metrics, given.losses_a_line)],
         ),
         # With a packet's settlement.
-        "sends": request(given, given.send_ms, given.packet_writes, 0, one_line, 1, given.sync_bytes),
+        "sends": request(given, given.send_ms, given.packet_writes, given.send_reads, one_line, 1, given.sync_bytes),
         "views": request(given, given.view_ms, 0, given.view_reads, one_line),
     }
 

@@ -646,6 +646,37 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/operator/users/{user_id}/limits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A user's id, percent-encoded where a path needs it.
+                 * @example alice
+                 */
+                user_id: components["parameters"]["UserId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * The limits of a user
+         * @description A limit that is null is the deployment's, as for everybody.
+         */
+        get: operations["getUserLimits"];
+        /**
+         * Set the limits of a user
+         * @description Both limits at once: for a company that sends to all of its people, or for a user who should send less. One that is null or left out
+         *     is the deployment's again. The answer shows who set them last.
+         */
+        put: operations["setUserLimits"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export interface webhooks {
     event: {
@@ -838,6 +869,23 @@ export interface components {
         MovementRequest: {
             /** @description In minor units */
             amount: number;
+        };
+        UserLimitsRequest: {
+            /** @description The most that the user may send on a day, in minor units */
+            daily_sent_max?: number | null;
+            /** @description The most that one deposit may put into their wallet, in minor units */
+            deposit_max?: number | null;
+        };
+        UserLimits: {
+            user_id: components["schemas"]["UserId"];
+            /** @description The most that the user may send on a day, in minor units. Null for the deployment's limit */
+            daily_sent_max: number | null;
+            /** @description The most that one deposit may put into their wallet, in minor units. Null for the deployment's limit */
+            deposit_max: number | null;
+            /** @description When they were set. Null if they never were. */
+            set_at: components["schemas"]["Timestamp"] | null;
+            /** @description Who set them. */
+            by: components["schemas"]["Signer"] | null;
         };
         /** @description A packet, wherever one is shown. The fields that it does not have are null. */
         Packet: {
@@ -2877,6 +2925,90 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["RouteNotFound"];
             405: components["responses"]["MethodNotAllowed"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getUserLimits: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A user's id, percent-encoded where a path needs it.
+                 * @example alice
+                 */
+                user_id: components["parameters"]["UserId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The limits. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UserLimits"];
+                };
+            };
+            400: components["responses"]["InvalidUserId"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["RouteNotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    setUserLimits: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A user's id, percent-encoded where a path needs it.
+                 * @example alice
+                 */
+                user_id: components["parameters"]["UserId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UserLimitsRequest"];
+            };
+        };
+        responses: {
+            /** @description The limits hold for the next send or deposit. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UserLimits"];
+                };
+            };
+            /** @description The body or the user's id is not valid. */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["RouteNotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            413: components["responses"]["PayloadTooLarge"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];

@@ -14,6 +14,7 @@ export function newKey(): string;
 /** @typedef {Schemas['GrabResult']} GrabResult The outcomes so far; any other one is "no slip". */
 /** @typedef {Schemas['Wallet']} Wallet */
 /** @typedef {Schemas['SuspendedUser']} SuspendedUser */
+/** @typedef {Schemas['UserLimits']} UserLimits */
 /** @typedef {Schemas['SentPackets']} SentPackets */
 /** @typedef {Schemas['FoundPackets']} FoundPackets */
 /** @typedef {Schemas['Share']} Share */
@@ -380,6 +381,21 @@ export class Hongbao {
      */
     closePacket(packetId: string, reason: string, { signal }?: Call): Promise<Packet>;
     /**
+     * For the operator: returns the limits of a user. One that is null is the deployment's.
+     * @param {string} userId
+     * @param {Call} [call]
+     * @returns {Promise<UserLimits>}
+     */
+    limitsOf(userId: string, { signal }?: Call): Promise<UserLimits>;
+    /**
+     * For the operator: sets both limits of a user. One that is null or left out is the deployment's.
+     * @param {string} userId
+     * @param {Schemas['UserLimitsRequest']} limits
+     * @param {Call} [call]
+     * @returns {Promise<UserLimits>}
+     */
+    setLimits(userId: string, limits: Schemas["UserLimitsRequest"], { signal }?: Call): Promise<UserLimits>;
+    /**
      * For the operator: suspends a user, who can then neither send nor withdraw (`account-suspended`).
      * @param {string} userId
      * @param {string} reason 1 to 200 characters
@@ -408,6 +424,7 @@ export type PacketClaim = Schemas["PacketClaim"];
 export type GrabResult = Schemas["GrabResult"];
 export type Wallet = Schemas["Wallet"];
 export type SuspendedUser = Schemas["SuspendedUser"];
+export type UserLimits = Schemas["UserLimits"];
 export type SentPackets = Schemas["SentPackets"];
 export type FoundPackets = Schemas["FoundPackets"];
 export type Share = Schemas["Share"];

@@ -16,6 +16,7 @@
 /** @typedef {Schemas['GrabResult']} GrabResult The outcomes so far; any other one is "no slip". */
 /** @typedef {Schemas['Wallet']} Wallet */
 /** @typedef {Schemas['SuspendedUser']} SuspendedUser */
+/** @typedef {Schemas['UserLimits']} UserLimits */
 /** @typedef {Schemas['SentPackets']} SentPackets */
 /** @typedef {Schemas['FoundPackets']} FoundPackets */
 /** @typedef {Schemas['Share']} Share */
@@ -400,6 +401,27 @@ export class Hongbao {
    */
   closePacket(packetId, reason, { signal } = {}) {
     return this.#json('POST', `/operator/packets/${encodeURIComponent(packetId)}/close`, { body: { reason }, signal });
+  }
+
+  /**
+   * For the operator: returns the limits of a user. One that is null is the deployment's.
+   * @param {string} userId
+   * @param {Call} [call]
+   * @returns {Promise<UserLimits>}
+   */
+  limitsOf(userId, { signal } = {}) {
+    return this.#json('GET', `/operator/users/${encodeURIComponent(userId)}/limits`, { signal });
+  }
+
+  /**
+   * For the operator: sets both limits of a user. One that is null or left out is the deployment's.
+   * @param {string} userId
+   * @param {Schemas['UserLimitsRequest']} limits
+   * @param {Call} [call]
+   * @returns {Promise<UserLimits>}
+   */
+  setLimits(userId, limits, { signal } = {}) {
+    return this.#json('PUT', `/operator/users/${encodeURIComponent(userId)}/limits`, { body: limits, signal });
   }
 
   /**

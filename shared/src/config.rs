@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::domain::{AckMode, Amount, DailyLimit, DayZone, Limits, MAX_BALANCE, MAX_MOVEMENT};
+use crate::domain::{AckMode, Amount, DayZone, Limits, MAX_BALANCE, MAX_MOVEMENT};
 use crate::redis::{Authorities, Connection, IamAuth, RedisConfig, RedisConfigError};
 use crate::service::SendPolicy;
 
@@ -137,7 +137,6 @@ impl Config {
         let daily_max = reader.number("DAILY_SENT_MAX", 0, 0..=MAX_BALANCE.minor_units());
         let daily_max = Some(Amount::new(daily_max)).filter(|most| *most > Amount::ZERO);
         let zone = reader.day_zone();
-        let daily_limit = daily_max.map(|most| DailyLimit { most, zone });
         let settle_grace = reader.number("SETTLE_GRACE_MS", 30_000_u64, 0..=3_600_000);
         let start_spread = reader.number("START_SPREAD_MS", 5_000_u64, 0..=600_000);
         let operate_repairs = reader.parsed("OPERATE_REPAIRS", false, "true or false", |text| text.parse().ok());
@@ -150,7 +149,7 @@ impl Config {
         let limits = Limits { slip_amount_max: Amount::new(slip_amount_max), count_max };
         let config = Self {
             table,
-            policy: SendPolicy { currency, ack, limits, daily_limit },
+            policy: SendPolicy { currency, ack, limits, daily_max, day_zone: zone },
             deposit_max,
             operate_repairs,
             redis,
@@ -327,14 +326,14 @@ mod tests {
     fn a_limit_is_one_of_the_days_of_a_zone() {
         let limit = |more: &[(&str, &str)]| {
             let needed = [("TABLE_NAME", "t"), ("REDIS_URL", "redis://localhost")];
-            read(&[&needed, more].concat()).map(|config| config.policy.daily_limit)
+            read(&[&needed, more].concat()).map(|config| (config.policy.daily_max, config.policy.day_zone))
         };
         let max = ("DAILY_SENT_MAX", "500");
-        assert_eq!(limit(&[]).unwrap(), None);
-        let default = limit(&[max]).unwrap().unwrap();
-        assert_eq!((default.most, default.zone.name()), (Amount::new(500), "Asia/Shanghai"));
-        let named = limit(&[max, ("DAY_ZONE", "America/Sao_Paulo")]).unwrap().unwrap();
-        assert_eq!(named.zone.name(), "America/Sao_Paulo");
+        assert_eq!(limit(&[]).unwrap().0, None);
+        let (most, zone) = limit(&[max]).unwrap();
+        assert_eq!((most, zone.name()), (Some(Amount::new(500)), "Asia/Shanghai"));
+        let (_, named) = limit(&[max, ("DAY_ZONE", "America/Sao_Paulo")]).unwrap();
+        assert_eq!(named.name(), "America/Sao_Paulo");
         for zone in ["Asia/Peking", "CST", "+08:00", "s3cret"] {
             // A zone is also checked where there is no limit yet.
             let error = limit(&[("DAY_ZONE", zone)]).unwrap_err().to_string();

@@ -32,6 +32,8 @@ const CALLS = {
   getShare: (client) => client.share('p', 'u'),
   closePacket: (client) => client.closePacket('p', 'r'),
   suspendUser: (client) => client.suspendUser('u', 'r'),
+  getUserLimits: (client) => client.limitsOf('u'),
+  setUserLimits: (client) => client.setLimits('u', { deposit_max: 1 }),
   liftSuspension: (client) => client.liftSuspension('u'),
 };
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use futures::StreamExt;
 use futures::stream;
 use redis::cmd;
-use shared::domain::{AckMode, Amount, Limits};
+use shared::domain::{AckMode, Amount, DayZone, Limits};
 use shared::ledger::Ledger;
 use shared::memory::MemoryTable;
 use shared::ports::{Clock, System};
@@ -39,8 +39,13 @@ pub async fn run() -> bool {
         Stores::new(Arc::clone(&ledger), hot, Arc::new(System), Arc::new(System))
     };
     let (writer, sender) = (process(), user("sender"));
-    let policy =
-        SendPolicy { currency: "CNY".to_owned(), ack: AckMode::Ledger, limits: Limits::default(), daily_limit: None };
+    let policy = SendPolicy {
+        currency: "CNY".to_owned(),
+        ack: AckMode::Ledger,
+        limits: Limits::default(),
+        daily_max: None,
+        day_zone: DayZone::UTC,
+    };
     let total = u64::from(SLIPS) * 100;
     ledger.deposit(&sender, &"d".parse().unwrap(), Amount::new(total), None, System.now()).await.unwrap();
     let send = SendPacket::new(writer.clone(), policy);

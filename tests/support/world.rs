@@ -12,8 +12,8 @@ use std::time::Duration;
 use local::dynamodb::DynamoDb;
 use redis::{Cmd, FromRedisValue, cmd};
 use shared::domain::{
-    AckMode, Amount, DailyLimit, DayZone, Limits, MAX_MOVEMENT, PacketId, Passphrase, PassphraseDigest, Split, Terms,
-    Timestamp, UserId,
+    AckMode, Amount, DayZone, Limits, MAX_MOVEMENT, PacketId, Passphrase, PassphraseDigest, Split, Terms, Timestamp,
+    UserId,
 };
 use shared::dynamodb::{SdkTable, create_table};
 use shared::ledger::{Ledger, MovementOutcome};
@@ -198,9 +198,8 @@ impl World {
         let now = || Arc::clone(&clock) as Arc<dyn Clock>;
         let stores = Stores::new(Arc::clone(&ledger), Arc::clone(&hot), now(), Arc::new(System));
         let (currency, limits) = (CURRENCY.to_owned(), Limits::default());
-        let zone = DayZone::DEFAULT.parse().unwrap();
-        let daily_limit = setup.daily_max.map(|most| DailyLimit { most, zone });
-        let policy = SendPolicy { currency, ack: setup.ack, limits, daily_limit };
+        let (daily_max, day_zone) = (setup.daily_max, DayZone::DEFAULT.parse().unwrap());
+        let policy = SendPolicy { currency, ack: setup.ack, limits, daily_max, day_zone };
         let send = SendPacket::new(stores.clone(), policy);
         let grab = GrabSlip::new(stores.clone(), CURRENCY.to_owned());
         let grab = if setup.runs_on { grab.running_on() } else { grab };

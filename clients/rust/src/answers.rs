@@ -235,6 +235,18 @@ pub struct SuspendedUser {
     pub suspension: Suspension,
 }
 
+/// The limits of a user; `None`: the deployment's.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct UserLimits {
+    pub user_id: String,
+    pub daily_sent_max: Option<u64>,
+    pub deposit_max: Option<u64>,
+    /// Absent if they were never set.
+    pub set_at: Option<String>,
+    /// The principal who set them.
+    pub by: Option<String>,
+}
+
 /// The totals of a whole history.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Totals {

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 pub use answers::{
     Best, FoundPackets, GrabResult, Mine, Movement, Movements, Packet, PacketClaim, PacketClaims, SendRequest,
-    SentPackets, Share, Split, Status, SuspendedUser, Suspension, Totals, UserClaim, UserClaims, Wallet,
+    SentPackets, Share, Split, Status, SuspendedUser, Suspension, Totals, UserClaim, UserClaims, UserLimits, Wallet,
 };
 pub use error::{Error, FieldError, Problem, ProblemCode};
 pub use transport::Transport;
@@ -255,6 +255,22 @@ impl<T: Transport> Client<T> {
     pub async fn close_packet(&self, packet_id: &str, reason: &str) -> Result<Packet, Error> {
         let path = format!("/operator/packets/{}/close", segment(packet_id));
         self.write(Method::POST, &path, &json!({"reason": reason})).await
+    }
+
+    /// For the operator: returns the limits of a user. One that is `None` is the deployment's.
+    pub async fn limits_of(&self, user_id: &str) -> Result<UserLimits, Error> {
+        self.get(&format!("/operator/users/{}/limits", segment(user_id))).await
+    }
+
+    /// For the operator: sets both limits of a user, in minor units. `None`: the deployment's.
+    pub async fn set_limits(
+        &self,
+        user_id: &str,
+        daily_sent_max: Option<u64>,
+        deposit_max: Option<u64>,
+    ) -> Result<UserLimits, Error> {
+        let path = format!("/operator/users/{}/limits", segment(user_id));
+        self.write(Method::PUT, &path, &json!({"daily_sent_max": daily_sent_max, "deposit_max": deposit_max})).await
     }
 
     /// For the operator: suspends a user, who can then neither send nor withdraw ([`ProblemCode::AccountSuspended`]).

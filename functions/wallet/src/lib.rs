@@ -7,8 +7,8 @@ use lambda_http::{Body, Request, Response};
 use serde::{Deserialize, Serialize};
 use shared::domain::{Amount, MAX_BALANCE, MAX_MOVEMENT, OperatorReason, RequestKey, UserId};
 use shared::http::{
-    Answer, Code, Fields, Int, MovementRow, MovementsAsked, MovementsBody, Page, Problem, Route, SuspensionBody,
-    Viewer, WalletBody, before_deadline, movements_asked, operator, parse_body, reason, respond, route,
+    Answer, Code, Fields, Int, LimitsBody, MovementRow, MovementsAsked, MovementsBody, Page, Problem, Route,
+    SuspensionBody, Viewer, WalletBody, before_deadline, movements_asked, operator, parse_body, reason, respond, route,
 };
 use shared::ledger::MovementOutcome;
 use shared::ports::Table;
@@ -64,6 +64,15 @@ async fn answer<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Ans
             wallets.lift_suspension(&user_id(user)?).await?;
             Ok(Answer::nothing())
         }
+        Route::Limits(user) => {
+            let user = user_id(user)?;
+            Answer::ok(&LimitsBody::new(&user, wallets.limits(&user).await?.as_ref()))
+        }
+        Route::SetLimits(user) => {
+            let (user, [daily_sent_max, deposit_max]) = limits(request, user)?;
+            let limits = wallets.set_limits(&user, daily_sent_max, deposit_max, Some(&by)).await?;
+            Answer::ok(&LimitsBody::new(&user, Some(&limits)))
+        }
         Route::Movements(user) => movements(wallets, request, user_id(user)?).await,
         _ => Err(Problem::route_not_found()),
     }
@@ -76,6 +85,32 @@ fn suspension(request: &Request, user: &str) -> Result<(UserId, OperatorReason),
     let user = fields.check("user_id", user.parse().ok(), "is not a user id");
     fields.finish()?;
     user.zip(reason).ok_or_else(|| Problem::new(Code::InvalidRequest, "The request is not valid."))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LimitsAsked {
+    daily_sent_max: Option<Int>,
+    deposit_max: Option<Int>,
+}
+
+/// The user and the limits that a request sets for them, or all errors. A limit that is left out is the deployment's.
+fn limits(request: &Request, user: &str) -> Result<(UserId, [Option<Amount>; 2]), Problem> {
+    let body: LimitsAsked = parse_body(request, BODY_BYTES_MAX)?
+        .ok_or_else(|| Problem::new(Code::InvalidRequest, "The body must be a JSON object."))?;
+    let mut fields = Fields::default();
+    let user = fields.check("user_id", user.parse().ok(), "is not a user id");
+    let mut limit = |name: &str, asked: Option<Int>, most: Amount| {
+        let most = most.minor_units();
+        let amount = asked?.within(1..=most).map(Amount::new);
+        fields.check(name, amount, format!("must be an integer from 1 to {most}"))
+    };
+    let limits = [
+        limit("daily_sent_max", body.daily_sent_max, MAX_BALANCE),
+        limit("deposit_max", body.deposit_max, MAX_MOVEMENT),
+    ];
+    fields.finish()?;
+    user.map(|user| (user, limits)).ok_or_else(|| Problem::new(Code::InvalidRequest, "The request is not valid."))
 }
 
 fn user_id(text: &str) -> Result<UserId, Problem> {
@@ -118,8 +153,7 @@ async fn moved<T: Table>(wallets: &Wallets<T>, user: &UserId, outcome: MovementO
         MovementOutcome::TooFull => {
             return Err(Problem::field("amount", format!("would raise the balance above {MAX_BALANCE}")));
         }
-        MovementOutcome::AboveLimit => {
-            let most = wallets.deposit_max();
+        MovementOutcome::AboveLimit(most) => {
             return Err(Problem::field("amount", format!("must be an integer from 1 to {most}")));
         }
     };

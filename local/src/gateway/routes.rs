@@ -31,7 +31,7 @@ const fn route(method: &'static str, path: &'static str, function: Function) -> 
 }
 
 /// All routes. Beside each GET, template.yaml has a HEAD with the same function. Any other request has the route key [`DEFAULT_KEY`] and goes to [`DEFAULT`].
-pub const ROUTES: [Route; 25] = [
+pub const ROUTES: [Route; 27] = [
     route("POST", "/packets", Function::Send),
     route("POST", "/packets/{packet_id}/grab", Function::Grab),
     route("GET", "/packets/{packet_id}", Function::View),
@@ -57,6 +57,8 @@ pub const ROUTES: [Route; 25] = [
     route("POST", "/operator/packets/{packet_id}/close", Function::Send),
     route("PUT", "/operator/users/{user_id}/suspension", Function::Wallet),
     route("DELETE", "/operator/users/{user_id}/suspension", Function::Wallet),
+    route("GET", "/operator/users/{user_id}/limits", Function::Wallet),
+    route("PUT", "/operator/users/{user_id}/limits", Function::Wallet),
 ];
 
 /// The beginnings of the operator's paths.

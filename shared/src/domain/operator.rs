@@ -5,6 +5,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::id::Signer;
+use super::money::Amount;
 use super::text::is_plain;
 use super::time::Timestamp;
 
@@ -57,6 +58,22 @@ impl From<OperatorReason> for String {
 pub struct Intervention {
     /// The operator's reason.
     pub reason: OperatorReason,
+    /// When, by the clock of the process that wrote it.
+    pub at: Timestamp,
+    /// The principal who signed the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Signer>,
+}
+
+/// What the operator lets one user do instead of what the deployment lets everybody do (`None`).
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct UserLimits {
+    /// The most that they may send on a day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub daily_sent_max: Option<Amount>,
+    /// The most that one deposit may put into their wallet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deposit_max: Option<Amount>,
     /// When, by the clock of the process that wrote it.
     pub at: Timestamp,
     /// The principal who signed the request.

@@ -18,5 +18,6 @@ pub use problem::{Code, FieldError, Problem};
 pub use request::{caller, idempotency_key, operator, user_of};
 pub use route::{Route, Who, route, without_base_path};
 pub use views::{
-    ClaimRow, MineView, MovementRow, MovementsBody, PacketBody, ShareBody, SuspensionBody, Totals, Viewer, WalletBody,
+    ClaimRow, LimitsBody, MineView, MovementRow, MovementsBody, PacketBody, ShareBody, SuspensionBody, Totals, Viewer,
+    WalletBody,
 };

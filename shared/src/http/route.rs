@@ -58,6 +58,10 @@ pub enum Route<'a> {
     Suspend(&'a str),
     /// `DELETE /operator/users/{user_id}/suspension`
     LiftSuspension(&'a str),
+    /// `PUT /operator/users/{user_id}/limits`
+    SetLimits(&'a str),
+    /// `GET /operator/users/{user_id}/limits`
+    Limits(&'a str),
     /// A browser asks whether a page of another origin may call. API Gateway adds the headers that say so, but a browser reads
     /// them only in an answer of 2xx.
     Preflight,
@@ -117,6 +121,8 @@ impl<'a> Route<'a> {
             Self::Movements(_) => "listMovements",
             Self::Suspend(_) => "suspendUser",
             Self::LiftSuspension(_) => "liftSuspension",
+            Self::SetLimits(_) => "setUserLimits",
+            Self::Limits(_) => "getUserLimits",
             Self::Preflight => "preflight",
         }
     }
@@ -136,7 +142,9 @@ impl<'a> Route<'a> {
             | Self::Movements(id)
             | Self::Share(_, id)
             | Self::Suspend(id)
-            | Self::LiftSuspension(id) => Some(id),
+            | Self::LiftSuspension(id)
+            | Self::SetLimits(id)
+            | Self::Limits(id) => Some(id),
             _ => None,
         }
     }
@@ -206,6 +214,10 @@ pub(super) fn route_of_path(request: &Request) -> Result<Route<'_>, Problem> {
         ["operator", "users", user, "suspension"] => {
             let is_end = *request.method() == Method::DELETE;
             ("PUT, DELETE", if is_end { Route::LiftSuspension(user) } else { Route::Suspend(user) })
+        }
+        ["operator", "users", user, "limits"] => {
+            let is_write = *request.method() == Method::PUT;
+            ("GET, HEAD, PUT", if is_write { Route::SetLimits(user) } else { Route::Limits(user) })
         }
         ["wallets", user] => (READ, Route::Wallet(user)),
         ["wallets", user, "movements"] => (READ, Route::Movements(user)),

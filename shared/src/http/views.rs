@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 
 use crate::domain::{
     Amount, Best, Claim, ClaimRecord, Cover, Intervention, Movement, PacketId, Reference, Signer, Terms, Timestamp,
-    UserId, Wallet,
+    UserId, UserLimits, Wallet,
 };
 use crate::service::{ListedClaim, PacketView, Share, Status};
 
@@ -266,6 +266,30 @@ impl<'a> SuspensionBody<'a> {
     pub fn new(suspension: &'a Intervention) -> Self {
         let Intervention { reason, at, by } = suspension;
         Self { reason: reason.as_str(), suspended_at: *at, by: by.as_ref() }
+    }
+}
+
+/// What the operator lets a user do.
+#[derive(Serialize)]
+pub struct LimitsBody<'a> {
+    user_id: &'a UserId,
+    daily_sent_max: Option<Amount>,
+    deposit_max: Option<Amount>,
+    #[serde(serialize_with = "rfc3339_or_null")]
+    set_at: Option<Timestamp>,
+    by: Option<&'a Signer>,
+}
+
+impl<'a> LimitsBody<'a> {
+    /// A user's limits; `None`: the operator never set any.
+    pub fn new(user_id: &'a UserId, limits: Option<&'a UserLimits>) -> Self {
+        Self {
+            user_id,
+            daily_sent_max: limits.and_then(|limits| limits.daily_sent_max),
+            deposit_max: limits.and_then(|limits| limits.deposit_max),
+            set_at: limits.map(|limits| limits.at),
+            by: limits.and_then(|limits| limits.by.as_ref()),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use serde_bytes::ByteBuf;
 use super::LedgerError;
 use crate::domain::{
     AckMode, Amount, Claim, Cover, Decision, Guard, Intervention, Labels, OperatorReason, Owner, PacketId,
-    PassphraseDigest, Reference, Seed, Signer, Split, Terms, Timestamp, UserId,
+    PassphraseDigest, Reference, Seed, Signer, Split, Terms, Timestamp, UserId, UserLimits,
 };
 use crate::ports::Item;
 
@@ -24,6 +24,9 @@ pub const SETTLED: &str = "settled";
 
 /// The attribute of a wallet whose owner is suspended: no money leaves it by a send or a withdrawal. It is absent otherwise.
 pub const SUSPENDED: &str = "suspended";
+
+/// The attribute of a wallet with what the operator lets its owner do. It is absent where they never said.
+pub const LIMITS: &str = "limits";
 
 /// A packet: its terms, written by send, and its state, changed once when it is closed and once when it is settled.
 #[derive(Deserialize, Serialize)]
@@ -266,6 +269,8 @@ pub struct SendKeyItem {
 pub struct WalletItem {
     /// [`SUSPENDED`]
     pub suspended: Option<Intervention>,
+    /// [`LIMITS`]
+    pub limits: Option<UserLimits>,
     pub balance: Amount,
     pub sent_count: u64,
     pub sent_amount: Amount,

@@ -3,7 +3,7 @@ use serde_dynamo::AttributeValue;
 use super::commit::Committed;
 use super::items::{self, OutsideItem, WalletItem};
 use super::{Ledger, LedgerError, keys};
-use crate::domain::{Amount, Intervention, MAX_BALANCE, RequestKey, Signer, Timestamp, UserId, Wallet};
+use crate::domain::{Amount, Intervention, MAX_BALANCE, RequestKey, Signer, Timestamp, UserId, UserLimits, Wallet};
 use crate::ports::{Bound, Expect, Item, Key, Reason, Table, TableError, Write};
 
 /// How a deposit or a withdrawal ended.
@@ -21,8 +21,8 @@ pub enum MovementOutcome {
     Suspended,
     /// A deposit that would fill the wallet above [`MAX_BALANCE`]; its id stays free.
     TooFull,
-    /// A deposit above the deployment's limit; its id stays free.
-    AboveLimit,
+    /// A deposit above the limit of one; its id stays free.
+    AboveLimit(Amount),
 }
 
 /// Why a wallet did not pay.
@@ -66,6 +66,20 @@ impl<T: Table> Ledger<T> {
     pub async fn lift_suspension(&self, user: &UserId) -> Result<(), LedgerError> {
         let (expect, set) = (Expect::Has(items::SUSPENDED), Item::default());
         let write = Write::Change { key: keys::wallet(user), expect, set, remove: &[items::SUSPENDED] };
+        self.commit(&[write]).await.map(drop)
+    }
+
+    /// What the operator lets a user do, if they said.
+    pub async fn limits(&self, user: &UserId) -> Result<Option<UserLimits>, LedgerError> {
+        let item = self.table.get(keys::wallet(user)).await?;
+        Ok(item.map(items::read::<WalletItem>).transpose()?.and_then(|item| item.limits))
+    }
+
+    /// Sets what a user may do. It replaces what was set before.
+    pub async fn set_limits(&self, user: &UserId, limits: &UserLimits) -> Result<(), LedgerError> {
+        let mut set = Item::default();
+        set.insert(items::LIMITS.to_owned(), AttributeValue::M(items::write(limits)?.into_inner()));
+        let write = Write::Change { key: keys::wallet(user), expect: Expect::Nothing, set, remove: &[] };
         self.commit(&[write]).await.map(drop)
     }
 
@@ -163,14 +177,15 @@ impl<T: Table> Ledger<T> {
         Ok(Once::Refused(of_wallet))
     }
 
-    /// How a deposit ends that the deployment's limit forbids: one that was made before the limit was lowered stays made.
+    /// How a deposit ends that is above `limit`: one that was made before the limit was lowered stays made.
     pub async fn deposit_above_limit(
         &self,
         user: &UserId,
         id: &RequestKey,
         amount: Amount,
+        limit: Amount,
     ) -> Result<MovementOutcome, LedgerError> {
-        found_before(self.table.get(keys::deposit(user, id)).await?, amount, MovementOutcome::AboveLimit)
+        found_before(self.table.get(keys::deposit(user, id)).await?, amount, MovementOutcome::AboveLimit(limit))
     }
 }
 

@@ -9,8 +9,8 @@ use super::Failure;
 use super::load::Loader;
 use super::stores::Stores;
 use crate::domain::{
-    AckMode, Amount, Amounts, DailyLimit, Guard, IdempotencyKey, Labels, Limits, PACKET_ID_RANDOM_BYTES, PacketId,
-    Passphrase, PassphraseDigest, SPLIT_VERSION, Seed, Split, Terms, Timestamp, UserId, part_count, split,
+    AckMode, Amount, Amounts, DailyLimit, DayZone, Guard, IdempotencyKey, Labels, Limits, PACKET_ID_RANDOM_BYTES,
+    PacketId, Passphrase, PassphraseDigest, SPLIT_VERSION, Seed, Split, Terms, Timestamp, UserId, part_count, split,
 };
 use crate::ledger;
 use crate::ports::{HotStore, Table};
@@ -24,8 +24,10 @@ pub struct SendPolicy {
     pub ack: AckMode,
     /// What can be sent.
     pub limits: Limits,
-    /// The most that a user can send on a day, if there is a limit.
-    pub daily_limit: Option<DailyLimit>,
+    /// The most that a user can send on a day, if there is a limit and they have none of their own.
+    pub daily_max: Option<Amount>,
+    /// Whose days these are.
+    pub day_zone: DayZone,
 }
 
 /// What a user asks for, within the limits.
@@ -99,7 +101,10 @@ impl<T: Table, H: HotStore> SendPacket<T, H> {
         let starts_at = request.starts_at;
         let terms = self.terms(request);
         let amounts = amounts(&terms)?;
-        let daily_limit = self.policy.daily_limit.as_ref();
+        let own = self.stores.ledger.limits(&terms.sender).await?.and_then(|limits| limits.daily_sent_max);
+        let zone = || self.policy.day_zone.clone();
+        let daily_limit = own.or(self.policy.daily_max).map(|most| DailyLimit { most, zone: zone() });
+        let daily_limit = daily_limit.as_ref();
         let request = ledger::SendRequest { terms: &terms, amounts: &amounts, key, body_hash, daily_limit };
         crash_point!("send.before_ledger");
         // A repeated send is answered as before, however late it comes.
@@ -232,8 +237,13 @@ mod tests {
         ledger.deposit(&packet.sender, &"d".parse().unwrap(), Amount::new(1_000_000), None, NOW).await.unwrap();
         let stores =
             Stores::new(ledger, Arc::new(MemoryHot::in_memory(Arc::new(Still))), Arc::new(Still), Arc::new(System));
-        let policy =
-            SendPolicy { currency: "CNY".to_owned(), ack: AckMode::Ledger, limits: limits(), daily_limit: None };
+        let policy = SendPolicy {
+            currency: "CNY".to_owned(),
+            ack: AckMode::Ledger,
+            limits: limits(),
+            daily_max: None,
+            day_zone: DayZone::UTC,
+        };
         SendPacket::new(stores, policy)
     }
 

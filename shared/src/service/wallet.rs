@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::Failure;
 use crate::domain::{
-    Amount, Intervention, Movement, MovementFilter, OperatorReason, RequestKey, Signer, UserId, Wallet,
+    Amount, Intervention, Movement, MovementFilter, OperatorReason, RequestKey, Signer, UserId, UserLimits, Wallet,
 };
 use crate::ledger::{Ledger, MovementCursor, MovementOutcome, Slice};
 use crate::ports::{Clock, Table};
@@ -16,7 +16,8 @@ pub struct Wallets<T> {
 }
 
 impl<T: Table> Wallets<T> {
-    /// The wallets in `ledger`. All money is in `currency` (ISO 4217), and no deposit is above `deposit_max`.
+    /// The wallets in `ledger`. All money is in `currency` (ISO 4217). No deposit is above `deposit_max`, unless the user has a limit of
+    /// their own.
     pub const fn new(ledger: Arc<Ledger<T>>, clock: Arc<dyn Clock>, currency: String, deposit_max: Amount) -> Self {
         Self { ledger, clock, currency, deposit_max }
     }
@@ -24,11 +25,6 @@ impl<T: Table> Wallets<T> {
     /// The currency of every wallet (ISO 4217).
     pub fn currency(&self) -> &str {
         &self.currency
-    }
-
-    /// The most that one deposit can move.
-    pub const fn deposit_max(&self) -> Amount {
-        self.deposit_max
     }
 
     /// A user's wallet.
@@ -63,6 +59,24 @@ impl<T: Table> Wallets<T> {
         Ok(self.ledger.lift_suspension(user).await?)
     }
 
+    /// What the operator lets a user do, if they said.
+    pub async fn limits(&self, user: &UserId) -> Result<Option<UserLimits>, Failure> {
+        Ok(self.ledger.limits(user).await?)
+    }
+
+    /// Sets what a user may do, in the name of `by`. `None`: what the deployment lets everybody do.
+    pub async fn set_limits(
+        &self,
+        user: &UserId,
+        daily_sent_max: Option<Amount>,
+        deposit_max: Option<Amount>,
+        by: Option<&Signer>,
+    ) -> Result<UserLimits, Failure> {
+        let limits = UserLimits { daily_sent_max, deposit_max, at: self.clock.now(), by: by.cloned() };
+        self.ledger.set_limits(user, &limits).await?;
+        Ok(limits)
+    }
+
     /// Up to `limit` movements of a user's wallet, the newest first, after `after`.
     pub async fn movements(
         &self,
@@ -82,9 +96,11 @@ impl<T: Table> Wallets<T> {
         amount: Amount,
         by: Option<&Signer>,
     ) -> Result<MovementOutcome, Failure> {
-        if amount > self.deposit_max {
+        let own = self.ledger.limits(user).await?.and_then(|limits| limits.deposit_max);
+        let most = own.unwrap_or(self.deposit_max);
+        if amount > most {
             // A deposit of before the limit is made, and a client that lost its answer must not be refused.
-            return Ok(self.ledger.deposit_above_limit(user, id, amount).await?);
+            return Ok(self.ledger.deposit_above_limit(user, id, amount, most).await?);
         }
         Ok(self.ledger.deposit(user, id, amount, by, self.clock.now()).await?)
     }

@@ -34,6 +34,7 @@ async fn routes(api: &Api) -> Vec<Route> {
         "passphrase": "abc",
         "recipients": ["bob", "carol"], "cover": "spring", "reference": "order-17", "metadata": {"k": "v"}
     });
+    let limits = json!({"daily_sent_max": 1_000, "deposit_max": 10});
     let route = |name, method, path: &str, fine: &Value, status, bytes_max| Route {
         name,
         method,
@@ -50,6 +51,7 @@ async fn routes(api: &Api) -> Vec<Route> {
         route("grab for a user", "POST", &format!("/users/alice/packets/{packet}/grab"), &passphrase, 200, BYTES_MAX),
         route("deposit", "PUT", "/wallets/alice/deposits/bodies", &amount, 201, BYTES_MAX),
         route("withdraw", "PUT", "/wallets/alice/withdrawals/bodies", &amount, 201, BYTES_MAX),
+        route("limits", "PUT", "/operator/users/zoe/limits", &limits, 200, BYTES_MAX),
     ]
 }
 

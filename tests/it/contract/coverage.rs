@@ -19,10 +19,11 @@ use super::api::{Api, Call, number, random, with};
 use super::packet::from_seed;
 use super::spec::{AS_PUBLISHED, Answer, Operation, SPEC};
 
-/// Lifting a suspension reads nothing, so no damaged item is in its way. And only API Gateway itself throttles: the functions count
+/// Lifting a suspension and setting limits reads nothing, so no damaged item is in their way. And only API Gateway itself throttles: the functions count
 /// wrong passphrases.
 fn is_caused_here(id: &str, status: u16) -> bool {
-    (id, status) != ("liftSuspension", 500) && (status != 429 || ["grabPacket", "grabPacketForUser"].contains(&id))
+    let reads = !["liftSuspension", "setUserLimits"].contains(&id);
+    (reads || status != 500) && (status != 429 || ["grabPacket", "grabPacketForUser"].contains(&id))
 }
 
 /// The functions' handlers over a stack's stores, for callers and settings that the local stack does not have.
@@ -114,6 +115,7 @@ fn request<'a>(api: &'a Api, operation: &Operation<'_>, names: &Names<'_>) -> Ca
     let (query, body) = match operation.id {
         "sendPacket" | "sendPacketForUser" => (String::new(), random(100, 10)),
         "deposit" | "withdraw" => (String::new(), json!({"amount": 10})),
+        "setUserLimits" => (String::new(), json!({"deposit_max": 1_000_000})),
         "closePacket" | "suspendUser" => (String::new(), json!({"reason": "reported"})),
         "findPackets" => (format!("?reference={}", names.user), json!({})),
         _ => (String::new(), json!({})),
@@ -222,6 +224,7 @@ async fn refused(tour: &mut Tour, api: &Api, alice: &Names<'_>) {
         api.post("/packets").by("alice").json(&random(100, 10)),
         api.grab("alice", open).body(r#"{"passphrase":1}"#),
         api.post(format!("/operator/packets/{open}/close")).json(&json!({"reason": ""})),
+        api.put("/operator/users/alice/limits").json(&json!({"deposit_max": 0})),
         get("/operator/packets"),
         get("/operator/packets?reference=a%20b"),
         get(&format!("{claims}?order=oldest")),

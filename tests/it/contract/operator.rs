@@ -3,8 +3,10 @@
 use serde_json::{Value, json};
 use shared::domain::PartId;
 use shared::redis::PartKeys;
+use shared::wiring::dynamodb_at;
 
 use super::api::{Api, number, random, text, with};
+use super::coverage::{Handlers, token};
 
 fn suspension(user: &str) -> String {
     format!("/operator/users/{user}/suspension")
@@ -240,6 +242,70 @@ async fn the_operator_views_any_packet() {
     for id in ["38FS4S83HF3Y07WMYNH727QYT0", "x", "%20"] {
         api.get(format!("/operator/packets/{id}")).await.refused(404, "packet-not-found");
     }
+}
+
+#[tokio::test]
+async fn a_user_may_have_limits_of_their_own() {
+    let api = Api::start().await;
+    let path = "/operator/users/alice/limits";
+    let never = json!({"user_id": "alice", "daily_sent_max": null, "deposit_max": null, "set_at": null, "by": null});
+    assert_eq!(api.get(path).await.expect(200), never);
+    let set = async |limits: Value| api.put(path).json(&limits).await.expect(200);
+    let limits = set(json!({"daily_sent_max": 250, "deposit_max": 1_000})).await;
+    assert_eq!((&limits["daily_sent_max"], &limits["deposit_max"]), (&json!(250), &json!(1_000)));
+    assert!(text(&limits["by"]).starts_with("arn:") && limits["set_at"].is_string());
+    assert_eq!(api.get(path).await.expect(200), limits);
+
+    let deposit =
+        |id: &str, amount: u64| api.put(format!("/wallets/alice/deposits/{id}")).json(&json!({"amount": amount}));
+    assert_eq!(deposit("d", 1_001).await.refused(400, "invalid-request"), ["amount"]);
+    deposit("d", 1_000).await.expect(201);
+    let send = |key: &str, total: u64| api.post("/packets").by("alice").key(key).json(&random(total, 1));
+    send("k1", 200).await.expect(201);
+    for total in [51, 251] {
+        let refused = send("k2", total).await;
+        assert!(refused.refused(403, "daily-limit-exceeded").is_empty());
+        assert!(refused.json()["resets_at"].is_string());
+    }
+    send("k2", 50).await.expect(201);
+    send("k1", 200).await.expect(200);
+    // A limit that is lowered leaves what was made, and another user's are the deployment's.
+    set(json!({"daily_sent_max": 1, "deposit_max": 1})).await;
+    deposit("d", 1_000).await.expect(200);
+    send("k1", 200).await.expect(200);
+    send("k3", 2).await.refused(403, "daily-limit-exceeded");
+    api.fund("bob", 1_001).await;
+    api.post("/packets").by("bob").key("k").json(&random(300, 1)).await.expect(201);
+    // As for everybody again.
+    let lifted = set(json!({"daily_sent_max": null})).await;
+    assert_eq!((&lifted["daily_sent_max"], &lifted["deposit_max"]), (&json!(null), &json!(null)));
+    send("k3", 500).await.expect(201);
+    deposit("d2", 5_000).await.expect(201);
+    for (field, bad) in
+        [("daily_sent_max", 0), ("daily_sent_max", 1_000_000_000_000_001_u64), ("deposit_max", 1_000_000_000_001)]
+    {
+        let answer = api.put(path).json(&json!({field: bad})).await;
+        assert_eq!(answer.refused(400, "invalid-request"), [field], "{bad}");
+    }
+    tests::audit_table(&dynamodb_at(api.local.dynamodb_url()), "hongbao").await;
+}
+
+#[tokio::test]
+async fn a_company_may_send_more_than_the_deployment_lets_everybody() {
+    let api = Api::start().await;
+    let handlers = Handlers::over(&api, &[("DAILY_SENT_MAX", "99"), ("DEPOSIT_MAX", "500")]);
+    let signed = json!({"iam": {"userArn": "arn:aws:iam::123456789012:user/ann"}});
+    let deposit = ("PUT", "/wallets/company/deposits/d");
+    handlers.answer(deposit, signed.clone(), r#"{"amount":501}"#).await.refused(400, "invalid-request");
+    api.put("/operator/users/company/limits")
+        .json(&json!({"daily_sent_max": 400, "deposit_max": 600}))
+        .await
+        .expect(200);
+    handlers.answer(deposit, signed, r#"{"amount":501}"#).await.expect(201);
+    let send =
+        async |total: u64| handlers.answer(("POST", "/packets"), token("company"), &random(total, 1).to_string()).await;
+    send(401).await.refused(403, "daily-limit-exceeded");
+    send(400).await.expect(201);
 }
 
 #[tokio::test]

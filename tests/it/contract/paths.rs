@@ -129,6 +129,7 @@ async fn a_user_id_in_a_path_is_valid_or_refused() {
             let body = match operation.id {
                 "deposit" | "withdraw" => r#"{"amount":1}"#,
                 "suspendUser" => r#"{"reason":"x"}"#,
+                "setUserLimits" => "{}",
                 _ => "",
             };
             let answer =

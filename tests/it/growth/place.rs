@@ -9,7 +9,8 @@ use std::time::Duration;
 use lambda_http::{Body, Request};
 use serde_json::{Value, json};
 use shared::domain::{
-    AckMode, Amount, Claim, Hold, IdempotencyKey, Labels, Limits, MAX_MOVEMENT, PacketId, PartId, Split, Terms, UserId,
+    AckMode, Amount, Claim, DayZone, Hold, IdempotencyKey, Labels, Limits, MAX_MOVEMENT, PacketId, PartId, Split,
+    Terms, UserId,
 };
 use shared::ledger::{ClaimOutcome, Ledger, MovementOutcome};
 use shared::ports::{Clock, Entropy, GrabAnswer, Grabber, HotStore};
@@ -116,7 +117,8 @@ impl Place {
             currency: CURRENCY.to_owned(),
             ack: AckMode::Ledger,
             limits: Limits::default(),
-            daily_limit: None,
+            daily_max: None,
+            day_zone: DayZone::UTC,
         };
         Process {
             send: SendPacket::new(stores.clone(), policy),

@@ -5,7 +5,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use shared::domain::{AckMode, DailyLimit, DayZone, Limits, MAX_MOVEMENT};
+use shared::domain::{AckMode, DayZone, Limits, MAX_MOVEMENT};
 use shared::ledger::Ledger;
 use shared::ports::{Clock, Entropy};
 use shared::service::{ClosePacket, Failure, GrabSlip, SendPacket, SendPolicy, Settle, Stores, ViewPackets, Wallets};
@@ -94,9 +94,14 @@ impl Process {
         let hot = Arc::new(SimHot::new(Arc::clone(world), Arc::clone(&life), slot, setup));
         let stores = Stores::new(Arc::clone(&ledger), hot, now(), entropy());
         let grab = GrabSlip::new(stores.clone(), CURRENCY.to_owned()).with_transactions(setup.claims_at_once);
-        let daily_limit = world.daily_max().map(|most| DailyLimit { most, zone: zone_of(slot) });
-        let policy =
-            SendPolicy { currency: CURRENCY.to_owned(), ack: setup.ack, limits: Limits::default(), daily_limit };
+        let (daily_max, day_zone) = (world.daily_max(), zone_of(slot));
+        let policy = SendPolicy {
+            currency: CURRENCY.to_owned(),
+            ack: setup.ack,
+            limits: Limits::default(),
+            daily_max,
+            day_zone,
+        };
         Arc::new(Self {
             send: SendPacket::new(stores.clone(), policy),
             grab: if setup.runs_on { grab.running_on() } else { grab },

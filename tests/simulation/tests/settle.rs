@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use shared::domain::{AckMode, Amount, Intervention, Labels, Limits, MAX_MOVEMENT, Split, Terms, Timestamp, UserId};
+use shared::domain::{
+    AckMode, Amount, DayZone, Intervention, Labels, Limits, MAX_MOVEMENT, Split, Terms, Timestamp, UserId,
+};
 use shared::ledger::{Ledger, keys};
 use shared::memory::{MemoryHot, MemoryTable};
 use shared::ports::{
@@ -107,7 +109,13 @@ impl Scene {
         let ledger = Arc::new(Ledger::new(table, Arc::new(System)));
         let hot = Arc::new(MemoryHot::in_memory(now()));
         let stores = Stores::new(Arc::clone(&ledger), Arc::clone(&hot), now(), Arc::new(System));
-        let policy = SendPolicy { currency: "CNY".to_owned(), ack, limits: Limits::default(), daily_limit: None };
+        let policy = SendPolicy {
+            currency: "CNY".to_owned(),
+            ack,
+            limits: Limits::default(),
+            daily_max: None,
+            day_zone: DayZone::UTC,
+        };
         let send = SendPacket::new(stores.clone(), policy);
         let wallets = Wallets::new(Arc::clone(&ledger), now(), "CNY".to_owned(), MAX_MOVEMENT);
         for user in [sender(), other_sender()] {

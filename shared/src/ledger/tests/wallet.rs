@@ -81,11 +81,12 @@ async fn a_withdrawal_is_read_after_the_wallet() {
 #[tokio::test]
 async fn a_deposit_of_before_the_limit_stays_made() {
     let above = async |ledger: Ledger<Told>| {
-        let outcome = ledger.deposit_above_limit(&user("ann"), &id(), Amount::new(500)).await.unwrap();
+        let outcome =
+            ledger.deposit_above_limit(&user("ann"), &id(), Amount::new(500), Amount::new(499)).await.unwrap();
         assert!(ledger.tokens().is_empty(), "it moves nothing");
         outcome
     };
-    assert_eq!(above(ledger()).await, MovementOutcome::AboveLimit);
+    assert_eq!(above(ledger()).await, MovementOutcome::AboveLimit(Amount::new(499)));
     for (amount, outcome) in [(500, MovementOutcome::Replayed), (501, MovementOutcome::IdReused)] {
         let ledger = ledger();
         ledger.holds(keys::deposit(&user("ann"), &id()), &movement(amount));

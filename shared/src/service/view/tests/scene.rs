@@ -331,7 +331,7 @@ pub async fn list(
     order: Order,
     cursor: Option<ListPlace>,
 ) -> ClaimsView {
-    match view.claims(terms.id, &terms.sender, &ClaimsAsked { order, cursor, limit: 100 }).await.unwrap() {
+    match view.claims(terms.id, Some(&terms.sender), &ClaimsAsked { order, cursor, limit: 100 }).await.unwrap() {
         Viewed::Shown(view) => view,
         other => panic!("{other:?}"),
     }
