@@ -45,6 +45,11 @@ pub trait Invoke: Send + Sync + 'static {
         Limits::default()
     }
 
+    /// More hosts than its own under which the gateway answers.
+    fn allowed_hosts(&self) -> &[String] {
+        &[]
+    }
+
     /// The path before all others, such as `/hongbao`.
     #[expect(clippy::unnecessary_literal_bound, reason = "a stack has a base path of its own")]
     fn base_path(&self) -> &str {

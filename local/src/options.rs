@@ -30,6 +30,10 @@ pub struct Options {
     #[arg(long, value_name = "PATH")]
     pub base_path: Option<String>,
 
+    /// Also answer under this host, with any port: the name of a container, `.` and the end of names, or localhost. Repeat it for more
+    #[arg(long, value_name = "NAME")]
+    pub allow_host: Vec<String>,
+
     /// Use this Redis or Valkey server instead of starting one
     #[arg(long, value_name = "URL")]
     pub redis_url: Option<String>,
@@ -110,6 +114,7 @@ impl Options {
             data_dir: Self::DATA_DIR.into(),
             ephemeral: true,
             base_path: None,
+            allow_host: Vec::new(),
             redis_url: None,
             redis_cluster: false,
             dynamodb_url: None,

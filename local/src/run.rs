@@ -111,6 +111,7 @@ impl Local {
             table: options.table.clone(),
             ack: options.ack,
             base_path: options.base_path.clone(),
+            allowed_hosts: options.allow_host.clone(),
             ledger_is_embedded: dynamodb.as_ref().is_some_and(DynamoDb::is_embedded),
         };
         let config = settings.config().map_err(StackError::from)?;

@@ -47,6 +47,8 @@ pub struct Settings {
     pub ack: Ack,
     /// The path before all others, if it is not that of the environment.
     pub base_path: Option<String>,
+    /// More hosts than its own under which the gateway answers.
+    pub allowed_hosts: Vec<String>,
     /// Whether the endpoint is that of the embedded database.
     pub ledger_is_embedded: bool,
 }
@@ -62,6 +64,7 @@ pub struct Stack {
     hot: Arc<RedisStore>,
     limits: Limits,
     base_path: String,
+    allowed_hosts: Vec<String>,
     webhooks: Option<Arc<Queue>>,
 }
 
@@ -138,6 +141,7 @@ impl Stack {
             hot: Arc::clone(&wiring.stores().hot),
             limits,
             base_path,
+            allowed_hosts: settings.allowed_hosts.clone(),
             webhooks: queue,
         })
     }
@@ -178,6 +182,10 @@ impl Invoke for Stack {
 
     fn limits(&self) -> Limits {
         self.limits.clone()
+    }
+
+    fn allowed_hosts(&self) -> &[String] {
+        &self.allowed_hosts
     }
 
     fn base_path(&self) -> &str {

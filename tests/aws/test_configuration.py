@@ -286,7 +286,7 @@ def test_the_health_checks_ask_the_health_route():
 
 def test_the_stack_waits_for_its_server_and_uses_it():
     stack = SERVICES["hongbao"]
-    command = stack["command"]
+    command = stack["command"].split()
     assert command[command.index("--redis-url") + 1] == "redis://valkey:6379"
     assert stack["depends_on"] == {"valkey": {"condition": "service_healthy"}}
     assert "healthcheck" in SERVICES["valkey"]

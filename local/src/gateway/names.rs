@@ -24,34 +24,48 @@ pub enum NotOurs {
     Origin,
 }
 
-/// The gateway's own names, each with the port, as in a `Host` header.
+/// This machine's names for itself.
+const LOOPBACK: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
+
+/// The names under which the gateway answers.
 #[derive(Debug)]
-pub struct Names(Vec<String>);
+pub struct Names {
+    /// Its own, each with the port, as in a `Host` header.
+    own: Vec<String>,
+    /// Those that somebody else gave it, with any port: a container's host, or `.` and the end of a host's name.
+    allowed: Vec<String>,
+}
 
 impl Names {
     /// The names of a gateway that listens on `address`. The address of all interfaces is no name: in a container the gateway is
     /// published as this machine, and has no other name outside.
+    /// With `localhost` among `allowed`, this machine's own names have any port.
     #[must_use]
-    pub fn new(address: SocketAddr) -> Self {
+    pub fn new(address: SocketAddr, allowed: &[String]) -> Self {
         let port = address.port();
         let mut names = Vec::new();
         if !address.ip().is_unspecified() {
             names.push(address.to_string());
         }
-        for host in ["127.0.0.1", "localhost", "[::1]"] {
+        for host in LOOPBACK {
             names.push(format!("{host}:{port}"));
             if port == HTTP_PORT {
                 names.push(host.to_owned());
             }
         }
-        Self(names)
+        let mut allowed = allowed.to_vec();
+        if allowed.iter().any(|name| name == "localhost") {
+            allowed.extend(LOOPBACK.map(str::to_owned));
+        }
+        Self { own: names, allowed }
     }
 
     /// Checks a request. Only a browser can be made to send a foreign one, and a browser always sends `Host`.
     pub fn check(&self, parts: &Parts) -> Result<(), NotOurs> {
-        let mut hosts = parts.headers.get_all(HOST).iter().map(HeaderValue::as_bytes);
+        let hosts = parts.headers.get_all(HOST).iter().map(HeaderValue::as_bytes);
         let named = parts.uri.authority().map(|authority| authority.as_str().as_bytes());
-        if !hosts.by_ref().chain(named).all(|host| self.has(host)) {
+        let hosts: Vec<&[u8]> = hosts.chain(named).collect();
+        if !hosts.iter().all(|host| self.has(host)) {
             return Err(NotOurs::Host);
         }
         let sites = parts.headers.get_all(SEC_FETCH_SITE);
@@ -60,7 +74,9 @@ impl Names {
         // A page under the policy `no-referrer` may say "null" instead of its origin.
         let is_own_origin = |origin: &HeaderValue| {
             let host = origin.as_bytes().strip_prefix(b"http://");
-            host.is_some_and(|host| self.has(host)) || (is_own_page && origin == "null")
+            let is_own = |host: &[u8]| self.own.iter().any(|name| name.as_bytes().eq_ignore_ascii_case(host));
+            let is_this = |host: &[u8]| hosts.iter().any(|this| this.eq_ignore_ascii_case(host));
+            host.is_some_and(|host| is_own(host) || is_this(host)) || (is_own_page && origin == "null")
         };
         if !parts.headers.get_all(ORIGIN).iter().all(is_own_origin) {
             return Err(NotOurs::Origin);
@@ -73,6 +89,20 @@ impl Names {
     }
 
     pub(super) fn has(&self, host: &[u8]) -> bool {
-        self.0.iter().any(|name| name.as_bytes().eq_ignore_ascii_case(host))
+        self.own.iter().any(|name| name.as_bytes().eq_ignore_ascii_case(host)) || self.allows(host)
+    }
+
+    fn allows(&self, host: &[u8]) -> bool {
+        let Ok(host) = std::str::from_utf8(host) else { return false };
+        let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+        let name = host.rsplit_once(':').filter(|(_, port)| is_port(port)).map_or(host, |(name, _)| name);
+        let name = name.to_ascii_lowercase();
+        self.allowed.iter().map(|allowed| allowed.to_ascii_lowercase()).any(|allowed| {
+            if allowed.starts_with('.') {
+                name.len() > allowed.len() && name.ends_with(&allowed)
+            } else {
+                name == allowed
+            }
+        })
     }
 }

@@ -117,7 +117,7 @@ async fn accept<S: Invoke>(
 ) {
     let (under_way, mut all_ended) = mpsc::channel(1);
     let rush = Arc::new(Semaphore::new(1));
-    let names = Names::new(address);
+    let names = Names::new(address, stack.allowed_hosts());
     let shared = Arc::new(Shared { stack, address, names, requests: AtomicU64::new(0), limiter, rush, under_way });
     let connections = GracefulShutdown::new();
     loop {

@@ -184,12 +184,12 @@ mod names {
         for (name, value) in headers {
             builder = builder.header(*name, *value);
         }
-        Names::new(([127, 0, 0, 1], port).into()).check(&builder.body(()).unwrap().into_parts().0)
+        Names::new(([127, 0, 0, 1], port).into(), &[]).check(&builder.body(()).unwrap().into_parts().0)
     }
 
     #[test]
     fn on_all_interfaces_it_is_still_this_machine_only() {
-        let names = Names::new(([0, 0, 0, 0], 3000).into());
+        let names = Names::new(([0, 0, 0, 0], 3000).into(), &[]);
         for (host, ours) in
             [("127.0.0.1:3000", true), ("localhost:3000", true), ("0.0.0.0:3000", false), ("192.0.2.1:3000", false)]
         {
@@ -213,6 +213,30 @@ mod names {
         assert_eq!(check(3000, "GET http://evil.example/", &own), Err(NotOurs::Host));
         assert_eq!(check(3000, "GET http://localhost:3000/", &own), Ok(()));
         assert_eq!(check(80, "GET /", &[("host", "localhost")]), Ok(()));
+    }
+
+    #[test]
+    fn hosts_that_are_allowed_have_any_port_and_pages_of_their_own_only() {
+        let allowed = ["hongbao", ".svc.example", "localhost"].map(str::to_owned);
+        let names = Names::new(([0, 0, 0, 0], 3000).into(), &allowed);
+        let ours = "hongbao hongbao:3000 HongBao:49153 a.svc.example b.a.svc.example:80 localhost:49153 127.0.0.1:49153 [::1]:49153";
+        for host in ours.split(' ') {
+            assert!(names.has(host.as_bytes()), "{host}");
+        }
+        let others =
+            "hongbao.evil.example xhongbao hongbao:x hongbao: .svc.example svc.example evil-svc.example 192.0.2.1:3000";
+        for host in others.split(' ').chain([""]) {
+            assert!(!names.has(host.as_bytes()), "{host}");
+        }
+        let ask = |origin: &str| {
+            let request =
+                Request::builder().method("PUT").uri("/").header("host", "hongbao:8080").header("origin", origin);
+            names.check(&request.body(()).unwrap().into_parts().0)
+        };
+        assert_eq!(ask("http://hongbao:8080"), Ok(()));
+        for origin in ["http://hongbao:9090", "http://a.svc.example", "http://localhost:49153", "http://evil.example"] {
+            assert_eq!(ask(origin), Err(NotOurs::Origin), "{origin}");
+        }
     }
 
     #[test]
