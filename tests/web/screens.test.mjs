@@ -96,7 +96,7 @@ browse('a keyboard is enough for every step', async () => {
   await page.keyboard.press('Space');
   await page.waitForSelector('.result[data-outcome=grabbed]');
   assert.equal(await page.evaluate(() => document.activeElement?.getAttribute('aria-label')), 'You got ¥12.34');
-  await tabTo('Fair');
+  await tabTo('Verify fairness');
   await page.keyboard.press('Enter');
   await page.waitForSelector('.proof[data-fair=true]');
 });
@@ -213,7 +213,8 @@ browse('the statement lists every movement by month, refunds too, and its sums a
   assert.deepEqual(await page.locator('.history .name').allTextContents(), ['Came back unopened', 'Packet opened', 'Packet sent', 'Money in']);
   assert.deepEqual(await page.locator('.history .got').allTextContents(), ['+¥2.00', '+¥1.00', '-¥3.00', '+¥10.00']);
   assert.match(await textOf(page, '.month h2'), /20\d\d/);
-  assert.equal(await textOf(page, '.month .hint'), 'in ¥13.00, out ¥3.00');
+  // She opened 1.00 herself, and 2.00 came back: that is no income.
+  assert.equal(await textOf(page, '.month .hint'), 'in ¥11.00, out ¥1.00');
 });
 
 essential('the browser proves a split, and notices payments or terms that differ from it', async () => {

@@ -79,11 +79,13 @@ export async function mineScreen(root, signal, tab = 'received') {
     rows.append(...page.claims.map(receivedRow));
     return page.next_cursor;
   };
-  /** The month that is being listed, with its sums so far. */
+  /** The month that is being listed, with its sums so far. What came back is no income: it was never spent. */
   const shown = { name: '', in: 0, out: 0, sums: h('span', { class: 'hint' }) };
-  // Once the month is complete.
+  // Once the month is complete. More may have come back than was spent in it.
   const showMonth = () => {
-    if (shown.name) shown.sums.textContent = t('mine.month', { in: money(shown.in), out: money(shown.out) });
+    if (!shown.name) return;
+    const [spent, back] = [Math.max(0, shown.out), Math.max(0, -shown.out)];
+    shown.sums.textContent = t(back > 0 ? 'mine.month.back' : 'mine.month', { in: money(shown.in), out: money(spent), back: money(back) });
   };
   const statementPage = async (/** @type {string | null} */ from) => {
     const page = await api.myMovements({ limit: PAGE, cursor: from, signal });
@@ -94,7 +96,7 @@ export async function mineScreen(root, signal, tab = 'received') {
         Object.assign(shown, { name, in: 0, out: 0, sums: h('span', { class: 'hint' }) });
         rows.append(h('li', { class: 'month' }, h('h2', null, name), shown.sums));
       }
-      if (movement.amount > 0) shown.in += movement.amount;
+      if (movement.amount > 0 && movement.kind !== 'refund') shown.in += movement.amount;
       else shown.out -= movement.amount;
       rows.append(movementRow(movement));
     }

@@ -66,7 +66,7 @@ class Form {
     this.form = undefined;
     // Without a `maxlength`: it would cut digits off a number that is pasted.
     this.count = input('count', { inputmode: 'numeric', value: '10' });
-    this.total = input('total', { inputmode: 'decimal', placeholder: typed(hundredthsOf(8_800)), size: 6 });
+    this.total = input('total', { inputmode: 'decimal', placeholder: typed(0), size: 6 });
     this.greeting = h('textarea', { id: 'greeting', name: 'greeting', class: 'greeting', rows: 2, placeholder: t('send.greeting.default'), 'aria-label': t('send.greeting'), 'aria-describedby': 'greeting-hint', dir: 'auto', autocomplete: 'off', enterkeyhint: 'done' });
     this.passphrase = input('passphrase', {});
     this.recipients = h('textarea', { id: 'recipients', name: 'recipients', rows: 2, spellcheck: 'false', autocapitalize: 'off' });
@@ -124,13 +124,14 @@ class Form {
       h(
         'div',
         { class: 'card form' },
+        // At the top, where a phone shows it without scrolling.
+        field('count', t('send.count'), this.count),
         h('p', { class: 'hint', id: 'total-hint' }),
         h('div', { class: 'chips quick', role: 'group', 'aria-label': t('send.quick') }, ...quick.map((minor) => this.#chip(money(minor), this.total, typed(minor)))),
         this.#choice('split', 'segments', t('send.split'), /** @type {const} */ (['random', 'equal']).map((kind) => [kind, h('span', null, t(`send.${kind}`))]), draft.split, (kind) => {
           draft.split = kind;
         }),
         this.splitHint,
-        field('count', t('send.count'), this.count),
         this.balanceLine,
         more,
       ),
@@ -264,9 +265,9 @@ class Form {
     this.splitHint.textContent = t(`send.${draft.split}.hint`);
     this.greeting.className = `greeting ${sizeOf(this.greeting.value)}`;
     const isReady = total !== null && total > 0 && wrong.size === 0;
-    this.submit.replaceChildren(...(isReady ? [t('send.submit', { amount: money(total) }), h('small', null, inWords(total, minorDigits(), currency, language()))] : [t('send.submit.empty')]));
+    this.submit.replaceChildren(...(isReady ? [t('send.submit', { amount: money(total) }), h('small', null, inWords(total, minorDigits(), currency, language()))] : [t(total ? (wrong.has('count') ? 'send.missing.count' : 'send.missing.other') : 'send.missing.total')]));
     this.submit.disabled = !isReady || this.isBusy;
-    this.#showBalance(isReady ? total : 0);
+    this.#showBalance(isReady ? total : 0, Math.max(0, (total ?? 0) - this.balance));
     this.#showBlessings();
   }
 
@@ -287,9 +288,11 @@ class Form {
     this.blessings.replaceChildren(...(spoken(coverOf(draft.cover).blessings) ?? []).map((text) => this.#chip(text, this.greeting, text)));
   }
 
-  /** @param {number} amount */
-  #showBalance(amount) {
-    const rest = amount > 0 && h('small', null, t('send.after', { left: money(this.balance - amount) }));
+  /** @param {number} amount @param {number} short how much the balance lacks */
+  #showBalance(amount, short) {
+    const rest =
+      (short > 0 && h('small', { class: 'bad' }, t('send.bad.balance', { short: money(short) }))) ||
+      (amount > 0 && h('small', null, t('send.after', { left: money(this.balance - amount) })));
     const topUp =
       config.local &&
       h('button', { class: 'link', type: 'button', title: t('topup.hint'), onClick: () => void this.#topUp() }, t('topup', { amount: money(TOP_UP) }));

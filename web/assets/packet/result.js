@@ -74,7 +74,7 @@ export class ResultRoom {
     const { packet } = this.#live;
     this.luck.hidden = packet.best?.user_id !== me();
     this.luck.closest('.ticket')?.classList.toggle('best', !this.luck.hidden);
-    const mark = [h('span', { class: 'mark' }, t('grab.fair')), tick()];
+    const mark = [h('span', { class: 'mark' }, t('grab.fair.check')), tick()];
     this.seal.replaceChildren(
       packet.seed
         ? h('a', { class: 'verify fair-seal', href: `#/verify/${packet.packet_id}`, 'aria-label': t('grab.verify'), title: t('grab.verify') }, ...mark)
