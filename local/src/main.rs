@@ -43,8 +43,10 @@ async fn run(options: Options) -> Result<(), Box<dyn Error>> {
         started = Local::start(options) => started?,
         () = either(&mut terminate, &mut interrupt) => return Ok(()),
     };
-    if let (Log::Requests, Some(folder)) = (log, local.kept()) {
-        local::request_log::write_in(folder)?;
+    if let (Log::Requests, Some(folder)) = (log, local.kept())
+        && let Err(error) = local::request_log::write_in(folder)
+    {
+        tracing::warn!(error = shared::error_chain(&error), "requests are not logged");
     }
     let reached = tokio::select! {
         reached = local.reach_redis() => Some(reached),

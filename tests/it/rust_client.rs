@@ -8,6 +8,7 @@ use client::{
     Caller, Client, Error, GrabResult, MovementFilter, Packet, Page, ProblemCode, Retries, SendRequest, Split, Status,
     Transport,
 };
+use futures::TryStreamExt;
 use http::{HeaderMap, HeaderName, Request, Response};
 use hyper::body::Bytes;
 use local::{Local, Options};
@@ -76,8 +77,8 @@ async fn service(answers: Vec<String>) -> (String, JoinHandle<Vec<String>>) {
         for answer in answers {
             let (mut socket, _) = listener.accept().await.unwrap();
             let mut request = String::new();
-            // A JSON body ends with its brace.
-            while !request.ends_with('}') {
+            // A JSON body ends with its brace, and a request without a body with its headers.
+            while !(request.ends_with('}') || request.starts_with("GET") && request.ends_with("\r\n\r\n")) {
                 let mut bytes = [0; 4_096];
                 let read = socket.read(&mut bytes).await.unwrap();
                 request.push_str(std::str::from_utf8(&bytes[..read]).unwrap());
@@ -121,6 +122,37 @@ async fn a_request_without_an_answer_is_retried_with_the_same_key_and_body() {
     assert_eq!(requests.len(), 5);
     assert!(requests[0].contains("idempotency-key: a-key\r\n") && requests[0].contains("x-user-id: alice\r\n"));
     assert!(requests.iter().all(|request| request == &requests[0]), "{requests:#?}");
+}
+
+#[tokio::test]
+async fn each_list_is_read_page_by_page_and_each_row_comes_once() {
+    let page = |rows: &str, ids: &[u32], next: Option<&str>| {
+        let row = |id: &u32| {
+            json!({
+                "user_id": "u", "sender_id": "s", "packet_id": "p", "slip": id, "amount": id, "currency": "CNY", "grabbed_at": "t",
+                "best": false, "greeting": "", "kind": "deposit", "id": id.to_string(), "at": "t"
+            })
+        };
+        let rows_of = ids.iter().map(row).collect::<Vec<_>>();
+        answer("200 OK", "", &json!({rows: rows_of, "next_cursor": next, "totals": {"count": 3, "amount": 3}}))
+    };
+    let lists = ["claims", "claims", "movements", "movements"];
+    let pages = lists.iter().flat_map(|rows| [page(rows, &[0, 1], Some("x")), page(rows, &[2], None)]).collect();
+    let (url, served) = service(pages).await;
+    let (operator, filter) =
+        (client(&url, Caller::Nobody), MovementFilter { kind: Some("deposit"), ..MovementFilter::default() });
+    let claims: Vec<u32> = operator.all_claims("p").map_ok(|claim| claim.slip).try_collect().await.unwrap();
+    let own: Vec<u32> = operator.all_my_claims().map_ok(|claim| claim.slip).try_collect().await.unwrap();
+    let mine: Vec<_> = operator.all_my_movements(filter).try_collect().await.unwrap();
+    let theirs: Vec<_> = operator.all_movements("u", filter).try_collect().await.unwrap();
+    assert_eq!((claims, own, mine.len(), theirs.len()), (vec![0, 1, 2], vec![0, 1, 2], 3, 3));
+    let asked = served.await.unwrap();
+    let asked: Vec<&str> = asked.iter().map(|request| request.split(' ').nth(1).unwrap()).collect();
+    let paths =
+        ["/packets/p/claims?", "/me/claims?", "/me/movements?kind=deposit&", "/wallets/u/movements?kind=deposit&"];
+    let expected: Vec<String> =
+        paths.iter().flat_map(|path| [format!("{path}limit=100"), format!("{path}limit=100&cursor=x")]).collect();
+    assert_eq!(asked, expected);
 }
 
 #[tokio::test]

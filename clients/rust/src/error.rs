@@ -157,6 +157,9 @@ impl Problem {
         let detail = if body.detail.is_empty() { body.message } else { body.detail };
         let code = body.code.unwrap_or(ProblemCode::of_status(status));
         let Body { errors, request_id, resets_at, .. } = body;
+        // API Gateway's own answers have it under another name.
+        let of_gateway = || response.headers().get("apigw-requestid")?.to_str().ok().map(str::to_owned);
+        let request_id = request_id.or_else(of_gateway);
         Self { status: status.as_u16(), code, detail, errors, request_id, retry_after, resets_at }
     }
 }

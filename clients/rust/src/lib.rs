@@ -7,9 +7,11 @@ mod error;
 mod transport;
 pub mod webhooks;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::stream::{self, Stream, TryStreamExt};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::request::Builder;
 use http::{Method, Request, Response};
@@ -70,6 +72,13 @@ pub struct Page<'a> {
     pub limit: Option<u32>,
     /// The `next_cursor` of the page before; `None` means the first page.
     pub cursor: Option<&'a str>,
+}
+
+impl<'a> Page<'a> {
+    /// The longest page behind this cursor.
+    const fn after(cursor: Option<&'a str>) -> Self {
+        Self { limit: Some(100), cursor }
+    }
 }
 
 /// Which movements a list has; `None` means any.
@@ -177,6 +186,61 @@ impl<T: Transport> Client<T> {
     ) -> Result<PacketClaims, Error> {
         let path = format!("{}/claims", self.path_of(packet_id));
         self.query(&path, &[("order", Some("newest")), ("after", after)], page).await
+    }
+
+    /// All of a packet's claims, in the order of the slips. Reads one page at a time.
+    pub fn all_claims<'a>(&'a self, packet_id: &'a str) -> impl Stream<Item = Result<PacketClaim, Error>> + 'a {
+        every(async |cursor| {
+            let list = self.claims(packet_id, Page::after(cursor)).await?;
+            Ok((list.claims, list.next_cursor))
+        })
+    }
+
+    /// All packets that the caller sent, the newest first. Reads one page at a time.
+    pub fn all_my_packets(&self) -> impl Stream<Item = Result<Packet, Error>> + '_ {
+        every(async |cursor| {
+            let list = self.my_packets(Page::after(cursor)).await?;
+            Ok((list.packets, list.next_cursor))
+        })
+    }
+
+    /// All of the caller's claims, those of the newest packet first. Reads one page at a time.
+    pub fn all_my_claims(&self) -> impl Stream<Item = Result<UserClaim, Error>> + '_ {
+        every(async |cursor| {
+            let list = self.my_claims(Page::after(cursor)).await?;
+            Ok((list.claims, list.next_cursor))
+        })
+    }
+
+    /// All movements of the caller's wallet that `filter` lets pass, the newest first. Reads one page at a time.
+    pub fn all_my_movements<'a>(
+        &'a self,
+        filter: MovementFilter<'a>,
+    ) -> impl Stream<Item = Result<Movement, Error>> + 'a {
+        every(async move |cursor| {
+            let list = self.my_movements(filter, Page::after(cursor)).await?;
+            Ok((list.movements, list.next_cursor))
+        })
+    }
+
+    /// For the operator: all movements of a wallet that `filter` lets pass, the newest first. Reads one page at a time.
+    pub fn all_movements<'a>(
+        &'a self,
+        user_id: &'a str,
+        filter: MovementFilter<'a>,
+    ) -> impl Stream<Item = Result<Movement, Error>> + 'a {
+        every(async move |cursor| {
+            let list = self.movements(user_id, filter, Page::after(cursor)).await?;
+            Ok((list.movements, list.next_cursor))
+        })
+    }
+
+    /// For the operator: all packets that were sent with this reference, the newest first. Reads one page at a time.
+    pub fn find_all_packets<'a>(&'a self, reference: &'a str) -> impl Stream<Item = Result<Packet, Error>> + 'a {
+        every(async |cursor| {
+            let list = self.find_packets(reference, Page::after(cursor)).await?;
+            Ok((list.packets, list.next_cursor))
+        })
     }
 
     /// Returns the caller's wallet.
@@ -351,6 +415,23 @@ impl<T: Transport> Client<T> {
             tokio::time::sleep(wait).await;
         }
     }
+}
+
+/// The rows of all pages of a list.
+fn every<'a, Row: 'a>(
+    ask: impl AsyncFn(Option<&str>) -> Result<(Vec<Row>, Option<String>), Error> + 'a,
+) -> impl Stream<Item = Result<Row, Error>> + 'a {
+    let ask = Arc::new(ask);
+    // `Some` while there is a page behind this cursor.
+    let pages = stream::try_unfold(Some(None::<String>), move |place| {
+        let ask = Arc::clone(&ask);
+        async move {
+            let Some(cursor) = place else { return Ok(None) };
+            let (rows, next) = ask(cursor.as_deref()).await?;
+            Ok(Some((stream::iter(rows.into_iter().map(Ok)), next.map(Some))))
+        }
+    });
+    pages.try_flatten()
 }
 
 /// The wait before the next try; `None` if another try would not help.
