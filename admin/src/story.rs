@@ -32,18 +32,25 @@ pub async fn run(deployment: &Deployment, options: &Story, json: bool) -> Result
     if options.log_key.is_none() && !options.log.is_empty() {
         return Err(Failed::Refused("--log needs --log-key".to_owned()));
     }
+    if options.from > options.to {
+        return Err(Failed::Refused("--to is before --from".to_owned()));
+    }
     let mut rows = Vec::new();
     let slips = moved(deployment, options, &mut rows).await?;
+    let of_ledger = rows.len();
     for file in options.log.iter().map(|path| files(path)).collect::<Result<Vec<_>, _>>()?.into_iter().flatten() {
         let text = std::fs::read_to_string(&file).map_err(in_file(&file))?;
         rows.extend(lines(&text).filter_map(|line| told(&line, options, &slips)));
     }
     rows.sort_by(|one, other| one.at.cmp(&other.at));
     let exit = if rows.is_empty() { Exit::Wrong } else { Exit::Good };
-    let text = || match (rows.is_empty(), options.log.is_empty()) {
-        (true, _) => "nothing happened\n".to_owned(),
-        (_, true) => format!("{}\nwithout a log: --log names one\n", table(&rows, NAMES)),
-        _ => table(&rows, NAMES),
+    let text = || {
+        let told = if rows.is_empty() { "nothing happened".to_owned() } else { table(&rows, NAMES) };
+        match rows.len() == of_ledger {
+            true if options.log.is_empty() => format!("{told}\nwithout a log: --log names one"),
+            true => format!("{told}\nthe log has no line of this user: is it that time's, and is --log-key its key?"),
+            false => told,
+        }
     };
     Ok(Outcome::new(json, &rows, text, exit))
 }
@@ -130,8 +137,10 @@ fn told(line: &Value, options: &Story, slips: &BTreeSet<(PacketId, u32)>) -> Opt
     }
     let what = match (text("operation"), text("outcome")) {
         (Some(operation), Some(outcome)) => format!("answered: {operation}, {outcome}"),
-        _ => text("message")?,
+        (None, Some(outcome)) => format!("answered: {outcome}"),
+        (_, None) => text("message")?,
     };
+    let by = text("by").map(|by| format!("by {by}"));
     Some(Row {
         at: at.to_string(),
         what,
@@ -139,6 +148,6 @@ fn told(line: &Value, options: &Story, slips: &BTreeSet<(PacketId, u32)>) -> Opt
         slip,
         amount: None,
         id: text("request_id"),
-        why: text("cause"),
+        why: text("cause").or(by),
     })
 }

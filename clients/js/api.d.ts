@@ -605,7 +605,8 @@ export interface paths {
          *     receive it, and winners keep theirs. The rest goes back to the sender with the next run of settle.
          *
          *     Closing a packet again changes nothing: it keeps its first reason. A settled packet stays as it is, and is shown as it is. After
-         *     a 503 the packet may be closed or not; repeat the request.
+         *     a 503 the packet may be closed or not; repeat the request. It may already be shown as closed while slips can still be won, until
+         *     the request is repeated or settle runs.
          */
         post: operations["closePacket"];
         delete?: never;
@@ -667,7 +668,8 @@ export interface paths {
         /**
          * Set the limits of a user
          * @description Both limits at once: for a company that sends to all of its people, or for a user who should send less. One that is null or left out
-         *     is the deployment's again. The answer shows who set them last.
+         *     is the deployment's again. The answer shows who set them last. A day's limit counts what is sent while a limit is in force: the
+         *     user's or the deployment's.
          */
         put: operations["setUserLimits"];
         post?: never;

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
+use crate::gateway::names::allowed_host;
+
 /// The whole system on one machine: the functions, Redis and `DynamoDB` behind one address.
 #[derive(Clone, Debug, clap::Parser)]
 #[command(name = "local", version)]
@@ -31,7 +33,7 @@ pub struct Options {
     pub base_path: Option<String>,
 
     /// Also answer under this host, with any port: the name of a container, `.` and the end of names, or localhost. Repeat it for more
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = allowed_host)]
     pub allow_host: Vec<String>,
 
     /// Use this Redis or Valkey server instead of starting one
@@ -175,6 +177,17 @@ mod tests {
         assert_eq!(parse("--settle-every 1m30s").unwrap().settle_every, Duration::from_secs(90));
         for bad in ["5", "-5s", "soon", "5s5"] {
             assert!(parse(&format!("--settle-every={bad}")).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_allowed_host_is_a_name() {
+        assert_eq!(
+            parse("--allow-host hongbao --allow-host .svc.example").unwrap().allow_host,
+            ["hongbao", ".svc.example"]
+        );
+        for bad in ["", ".", "x:80", "http://x", "*", "a..b", "evil,com"] {
+            assert!(parse(&format!("--allow-host={bad}")).is_err(), "{bad}");
         }
     }
 

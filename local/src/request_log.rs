@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use tracing_appender::rolling::{InitError, RollingFileAppender, Rotation};
+use tracing_appender::rolling::{RollingFileAppender, Rotation};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::writer::OptionalWriter;
 
@@ -26,10 +26,12 @@ pub fn start(default: &str) {
 /// Writes the files into this data folder from now on.
 ///
 /// # Errors
-/// If no file can be made in it.
-pub fn write_in(folder: &Path) -> Result<(), InitError> {
+/// If no folder or file can be made in it.
+pub fn write_in(folder: &Path) -> std::io::Result<()> {
+    let folder = folder.join(FOLDER);
+    std::fs::create_dir_all(&folder)?;
     let files = RollingFileAppender::builder().rotation(Rotation::DAILY).filename_prefix("requests");
-    let files = files.filename_suffix("jsonl").max_log_files(FILES_MAX).build(folder.join(FOLDER))?;
+    let files = files.filename_suffix("jsonl").max_log_files(FILES_MAX).build(folder).map_err(std::io::Error::other)?;
     FILES.get_or_init(|| files);
     Ok(())
 }

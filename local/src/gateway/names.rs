@@ -27,6 +27,21 @@ pub enum NotOurs {
 /// This machine's names for itself.
 const LOOPBACK: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
 
+/// Whether a part of a host's name, between its dots, is one.
+fn is_label(label: &str) -> bool {
+    !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+}
+
+/// Reads a host's name, or `.` and the end of names.
+pub fn allowed_host(text: &str) -> Result<String, String> {
+    let fits = text.strip_prefix('.').unwrap_or(text).split('.').all(is_label);
+    if fits {
+        Ok(text.to_owned())
+    } else {
+        Err("expected a host's name without a port, such as hongbao or .example.com".to_owned())
+    }
+}
+
 /// The names under which the gateway answers.
 #[derive(Debug)]
 pub struct Names {
@@ -97,12 +112,9 @@ impl Names {
         let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
         let name = host.rsplit_once(':').filter(|(_, port)| is_port(port)).map_or(host, |(name, _)| name);
         let name = name.to_ascii_lowercase();
+        let labels = |name: &str| name.split('.').all(is_label);
         self.allowed.iter().map(|allowed| allowed.to_ascii_lowercase()).any(|allowed| {
-            if allowed.starts_with('.') {
-                name.len() > allowed.len() && name.ends_with(&allowed)
-            } else {
-                name == allowed
-            }
+            if allowed.starts_with('.') { name.strip_suffix(&allowed).is_some_and(labels) } else { name == allowed }
         })
     }
 }

@@ -223,8 +223,7 @@ mod names {
         for host in ours.split(' ') {
             assert!(names.has(host.as_bytes()), "{host}");
         }
-        let others =
-            "hongbao.evil.example xhongbao hongbao:x hongbao: .svc.example svc.example evil-svc.example 192.0.2.1:3000";
+        let others = "hongbao.evil.example xhongbao hongbao:x hongbao: .svc.example svc.example evil-svc.example 192.0.2.1:3000 ..svc.example evil/.svc.example evil.com:80.svc.example";
         for host in others.split(' ').chain([""]) {
             assert!(!names.has(host.as_bytes()), "{host}");
         }

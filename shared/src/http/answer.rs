@@ -9,8 +9,8 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::problem::{Code, Problem};
-use super::request::{caller, request_id, signer};
-use super::route::{Route, route_of_path};
+use super::request::{request_id, signer, user_of_token};
+use super::route::{Route, route};
 use crate::domain::{PacketId, Timestamp};
 use crate::logs;
 use crate::service::Failure;
@@ -198,7 +198,7 @@ fn log(request: &Request, result: &Result<Answer, Problem>, took: Duration) {
     }
     let request_id = request_id(request);
     // A malformed id is any text that a client chose, so it is not logged.
-    let route = route_of_path(request).ok();
+    let route = route(request).ok();
     let packet_id = match result {
         Ok(Answer { packet_id: Some(id), .. }) => Some(*id),
         _ => route.and_then(Route::packet_id).and_then(|id| id.parse().ok()),
@@ -207,7 +207,7 @@ fn log(request: &Request, result: &Result<Answer, Problem>, took: Duration) {
     let by = signer(request).map(tracing::field::display);
     let operation = route.map(Route::operation);
     // The user in the path of the operator's request, or the caller. Logs have no other name of a user.
-    let user = route.and_then(Route::user_id).map_or_else(|| caller(request).ok(), |id| id.parse().ok());
+    let user = route.and_then(Route::user_id).map_or_else(|| user_of_token(request).ok(), |id| id.parse().ok());
     let user = user.and_then(|user| logs::name_of(&user));
     let duration_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
     let (outcome, slip, cause) = match result {

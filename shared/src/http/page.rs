@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::body::Fields;
 use super::problem::Problem;
+use super::route::route;
 use crate::domain::{MovementFilter, MovementKind, Timestamp, UserId};
 
 /// The piece of a list that a request asks for.
@@ -44,8 +45,9 @@ fn fingerprint(list: &str, place: &str) -> [u8; LIST_BYTES] {
     std::array::from_fn(|i| digest[i])
 }
 
-/// Refuses a query with a parameter that is not `known`, or with one twice.
-pub(super) fn check_query(request: &Request, known: &[&str]) -> Result<(), Problem> {
+/// Refuses a query with a parameter that the route does not know, or with one twice.
+pub(super) fn check_query(request: &Request) -> Result<(), Problem> {
+    let known = route(request)?.parameters();
     let Some(query) = request.query_string_parameters_ref() else { return Ok(()) };
     let names: BTreeSet<&str> = query.iter().map(|(name, _)| name).collect();
     let mut fields = Fields::default();

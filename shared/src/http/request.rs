@@ -1,6 +1,7 @@
 use lambda_http::request::RequestContext;
 use lambda_http::{Request, RequestExt};
 
+use super::page::check_query;
 use super::problem::{Code, Problem};
 use super::route::Who;
 use crate::domain::{IdError, IdempotencyKey, Signer, UserId};
@@ -13,9 +14,19 @@ pub(super) fn request_id(request: &Request) -> &str {
     }
 }
 
-/// The caller: the `sub` of the token that API Gateway's authorizer verified. Nothing that a client can write counts. A verified token
-/// without a user id of ours is no 401, for which clients fetch a new token: that would have the same `sub`.
+/// The caller, whose query the route knows.
+///
+/// # Errors
+/// Those of the token, and then `invalid-request` for a parameter of the query that the route does not know, or that is given twice.
 pub fn caller(request: &Request) -> Result<UserId, Problem> {
+    let user = user_of_token(request)?;
+    check_query(request)?;
+    Ok(user)
+}
+
+/// The `sub` of the token that API Gateway's authorizer verified. Nothing that a client can write counts. A verified token without a user
+/// id of ours is no 401, for which clients fetch a new token: that would have the same `sub`.
+pub(super) fn user_of_token(request: &Request) -> Result<UserId, Problem> {
     let claims = match request.request_context_ref() {
         Some(RequestContext::ApiGatewayV2(context)) => {
             context.authorizer.as_ref().and_then(|authorizer| authorizer.jwt.as_ref()).map(|jwt| &jwt.claims)
@@ -33,14 +44,16 @@ fn unauthenticated() -> Problem {
 }
 
 /// The principal of the account who signed the operator's request with IAM credentials. Credentials that an identity pool gives to
-/// users do not count, and a user's token never does.
+/// users do not count, and a user's token never does. The query is checked as in [`caller`].
 pub fn operator(request: &Request) -> Result<Signer, Problem> {
-    signer(request).ok_or_else(|| match request.request_context_ref() {
+    let signer = signer(request).ok_or_else(|| match request.request_context_ref() {
         Some(RequestContext::ApiGatewayV2(context)) if context.authorizer.is_some() => {
             Problem::new(Code::Forbidden, "This route is for the operator only.")
         }
         _ => unauthenticated(),
-    })
+    })?;
+    check_query(request)?;
+    Ok(signer)
 }
 
 /// The signer of an operator's request, if it is one.

@@ -2,7 +2,6 @@ use lambda_http::http::Method;
 use lambda_http::http::header::{ACCESS_CONTROL_REQUEST_METHOD, ORIGIN};
 use lambda_http::{Request, RequestExt};
 
-use super::page::check_query;
 use super::problem::{Code, Problem};
 
 /// Whose request it is. The text in the path is not checked yet.
@@ -83,7 +82,7 @@ impl<'a> Route<'a> {
     }
 
     /// The parameters of the query that it has.
-    const fn parameters(self) -> &'static [&'static str] {
+    pub(super) const fn parameters(self) -> &'static [&'static str] {
         match self {
             Self::PacketClaims(..) | Self::AnyClaims(_) => &["order", "after", "limit", "cursor"],
             Self::Packets(_) | Self::Claims(_) => &["limit", "cursor"],
@@ -168,17 +167,8 @@ pub fn without_base_path(request: Request, base_path: &str) -> Request {
 /// route to one of them.
 ///
 /// # Errors
-/// `route-not-found`; `method-not-allowed`; `invalid-request` if the query has a parameter that the route does not know, or one twice.
+/// `route-not-found`; `method-not-allowed`.
 pub fn route(request: &Request) -> Result<Route<'_>, Problem> {
-    let route = route_of_path(request)?;
-    if route != Route::Preflight {
-        check_query(request, route.parameters())?;
-    }
-    Ok(route)
-}
-
-/// The route by path and method alone.
-pub(super) fn route_of_path(request: &Request) -> Result<Route<'_>, Problem> {
     let headers = request.headers();
     if *request.method() == Method::OPTIONS
         && headers.contains_key(ORIGIN)

@@ -60,6 +60,8 @@ async fn a_story_has_what_was_asked_and_answered_and_what_moved() {
     let before = ["--from", "2026-01-01T00:00:00Z", "--to", "2026-01-02T00:00:00Z"];
     story(folder.path(), "alice", &before).await.with(1);
     story(folder.path(), "nobody", &ALWAYS).await.with(1);
+    let backwards = ["--from", "2026-01-02T00:00:00Z", "--to", "2026-01-01T00:00:00Z"];
+    story(folder.path(), "alice", &backwards).await.with(2);
 
     // The answer of a query of Logs Insights has the same lines.
     let log = std::fs::read_dir(folder.path().join("log")).unwrap().next().unwrap().unwrap().path();

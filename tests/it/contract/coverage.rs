@@ -244,6 +244,9 @@ async fn refused(tour: &mut Tour, api: &Api, alice: &Names<'_>) {
 async fn unknown_parameters(tour: &mut Tour, api: &Api, alice: &Names<'_>) {
     for operation in SPEC.operations() {
         let path = path(&operation, alice);
+        if is_users(&operation) {
+            api.call(operation.method, format!("{path}?later=1")).await.refused(401, "unauthenticated");
+        }
         let parameters = operation.value["parameters"].as_array().into_iter().flatten().map(|one| SPEC.resolve(one));
         let known = parameters.filter(|one| one["in"] == "query").map(|one| one["name"].as_str().unwrap());
         let twice = known.map(|name| (format!("{name}=1&{name}=1"), name.to_owned()));

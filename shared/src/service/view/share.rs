@@ -44,14 +44,22 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
     /// What a user has of a packet, with its terms. `None`: there is no such packet.
     pub async fn share(&self, id: PacketId, user: &UserId) -> Result<Option<(Arc<Terms>, Share)>, Failure> {
         let Some(terms) = self.reads.stores.packets.terms(id).await? else { return Ok(None) };
-        // The hold comes first: if it ends between the reads, its claim is there.
+        if let Some(claimed) = self.claimed_by(user, id).await? {
+            return Ok(Some((terms, claimed)));
+        }
         let hold = self.hold_of(&terms, user).await?;
-        let share = match (self.ledger().signed_claim_of(user, id).await?, hold) {
-            (Some((claim, by)), _) => Share::Claimed { claim, by },
+        // If the hold ended between the reads, its claim is there by now.
+        let share = match (self.claimed_by(user, id).await?, hold) {
+            (Some(claimed), _) => claimed,
             (None, Some(hold)) => self.share_of_hold(&terms, &hold).await?,
             (None, None) => Share::None,
         };
         Ok(Some((terms, share)))
+    }
+
+    async fn claimed_by(&self, user: &UserId, id: PacketId) -> Result<Option<Share>, Failure> {
+        let claimed = self.ledger().signed_claim_of(user, id).await?;
+        Ok(claimed.map(|(claim, by)| Share::Claimed { claim, by }))
     }
 
     async fn hold_of(&self, terms: &Terms, user: &UserId) -> Result<Option<Hold>, Failure> {
