@@ -213,7 +213,7 @@ pub struct Story {
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub to: Timestamp,
 
-    /// The functions' log: JSON lines, the answer of a query of Logs Insights, or a folder of such files. Repeat it for more
+    /// The functions' log: JSON lines, perhaps behind a time, or a folder of such files. Repeat it for more
     #[arg(long, value_name = "FILE", env = "LOG_FOLDER")]
     pub log: Vec<PathBuf>,
 

@@ -71,7 +71,9 @@ pub async fn operate(deployed: &Deployed, right: Right, request: Request, deadli
     };
     let (asked_right, Asked { json, command }) = (asked.right(), asked);
     let begun = Instant::now();
-    let arguments = arguments.join(" ");
+    // Further arguments of other commands may name users and keys.
+    let shown = if asked_right.is_some() { arguments.len() } else { 1 };
+    let arguments = arguments.into_iter().take(shown).collect::<Vec<_>>().join(" ");
     let answer = match (asked_right, command) {
         (Some(needed), _) if needed != right => {
             Answer::failed(format!("this function does not {}: {arguments}", needed.name()))

@@ -40,16 +40,16 @@ pub async fn run(deployment: &Deployment, options: &Story, json: bool) -> Result
     let of_ledger = rows.len();
     for file in options.log.iter().map(|path| files(path)).collect::<Result<Vec<_>, _>>()?.into_iter().flatten() {
         let text = std::fs::read_to_string(&file).map_err(in_file(&file))?;
-        rows.extend(lines(&text).filter_map(|line| told(&line, options, &slips)));
+        rows.extend(lines(&text).filter_map(|line| row_of(&line, options, &slips)));
     }
     rows.sort_by(|one, other| one.at.cmp(&other.at));
     let exit = if rows.is_empty() { Exit::Wrong } else { Exit::Good };
     let text = || {
-        let told = if rows.is_empty() { "nothing happened".to_owned() } else { table(&rows, NAMES) };
+        let text = if rows.is_empty() { "nothing happened".to_owned() } else { table(&rows, NAMES) };
         match rows.len() == of_ledger {
-            true if options.log.is_empty() => format!("{told}\nwithout a log: --log names one"),
-            true => format!("{told}\nthe log has no line of this user: is it that time's, and is --log-key its key?"),
-            false => told,
+            true if options.log.is_empty() => format!("{text}\nwithout a log: --log names one"),
+            true => format!("{text}\nthe log has no line of this user: is it that time's, and is --log-key its key?"),
+            false => text,
         }
     };
     Ok(Outcome::new(json, &rows, text, exit))
@@ -114,16 +114,14 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, Failed> {
     entries.map(|entry| entry.map(|entry| entry.path()).map_err(in_file(path))).collect()
 }
 
-/// The lines of a log: JSON lines as the functions print them, or the answer of a query of Logs Insights, whose rows end with a line.
+/// The lines of a log: JSON as the functions print it, perhaps behind a time, as a query of Logs Insights shows them.
 fn lines(text: &str) -> impl Iterator<Item = Value> {
-    let rows: Vec<Vec<String>> = serde_json::from_str(text).unwrap_or_default();
-    let of_rows = rows.into_iter().filter_map(|mut row| row.pop());
-    let lines = of_rows.chain(text.lines().map(str::to_owned)).collect::<Vec<_>>();
-    lines.into_iter().filter_map(|line| serde_json::from_str(&line).ok())
+    let json = |line: &str| line.find('{').and_then(|start| serde_json::from_str(&line[start..]).ok());
+    text.lines().filter_map(json)
 }
 
 /// What a line tells about the user: a request of theirs, or what became of a hold of a slip that they claimed.
-fn told(line: &Value, options: &Story, slips: &BTreeSet<(PacketId, u32)>) -> Option<Row> {
+fn row_of(line: &Value, options: &Story, slips: &BTreeSet<(PacketId, u32)>) -> Option<Row> {
     let at: Timestamp = line["timestamp"].as_str()?.parse().ok()?;
     let fields = &line["fields"];
     let text = |name: &str| fields[name].as_str().map(str::to_owned);
@@ -131,7 +129,9 @@ fn told(line: &Value, options: &Story, slips: &BTreeSet<(PacketId, u32)>) -> Opt
     let is_theirs = fields["user"] == name_under(key, &options.user);
     let slip = fields["slip"].as_u64();
     let place = text("packet_id").and_then(|id| id.parse().ok()).zip(slip.and_then(|slip| u32::try_from(slip).ok()));
-    let of_their_slip = fields["user"].is_null() && place.is_some_and(|place| slips.contains(&place));
+    // A void hold of their slip was another user's.
+    let is_void = text("message").is_some_and(|message| message.contains("void"));
+    let of_their_slip = fields["user"].is_null() && !is_void && place.is_some_and(|place| slips.contains(&place));
     if !(is_theirs || of_their_slip) || at < options.from || at >= options.to {
         return None;
     }

@@ -964,8 +964,8 @@ export interface components {
             by: components["schemas"]["Signer"] | null;
         };
         /**
-         * @description `claimed`: they own a slip, for good. `held`: a slip is held for them, and their next grab or settle makes a claim of it.
-         *     `refunded`: a slip was held for them, but it went back to the sender. `none`: nothing.
+         * @description `claimed`: they own a slip, for good. `held`: a slip is held for them and not decided; their next grab or settle may make a claim
+         *     of it. `refunded`: a slip was held for them, but it went back to the sender; soon that is `none`. `none`: nothing.
          */
         ShareState: string;
         BestClaim: {

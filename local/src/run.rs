@@ -18,7 +18,7 @@ use crate::data_dir::{DataDir, DataDirError};
 use crate::dynamodb::{DynamoDb, DynamoDbError};
 use crate::gateway::{Gateway, Invoke};
 use crate::ledger_file::{self, LedgerFileError};
-use crate::options::Options;
+use crate::options::{Log, Options};
 use crate::redis_server::{RedisServer, RedisServerError};
 use crate::stack::{Settings, Stack, StackError};
 use crate::stores_file;
@@ -111,6 +111,7 @@ impl Local {
             table: options.table.clone(),
             ack: options.ack,
             base_path: options.base_path.clone(),
+            logs_requests: options.log == Log::Requests,
             allowed_hosts: options.allow_host.clone(),
             ledger_is_embedded: dynamodb.as_ref().is_some_and(DynamoDb::is_embedded),
         };

@@ -47,6 +47,8 @@ pub struct Settings {
     pub ack: Ack,
     /// The path before all others, if it is not that of the environment.
     pub base_path: Option<String>,
+    /// Whether the program writes a log of requests into the data folder.
+    pub logs_requests: bool,
     /// More hosts than its own under which the gateway answers.
     pub allowed_hosts: Vec<String>,
     /// Whether the endpoint is that of the embedded database.

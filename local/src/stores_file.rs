@@ -22,8 +22,9 @@ pub fn write(folder: &Path, settings: &Settings, gateway: Option<&str>) -> io::R
         ("REDIS_CLUSTER", settings.redis_cluster.to_string()),
         ("AWS_ENDPOINT_URL_DYNAMODB", settings.dynamodb_url.clone()),
     ];
-    let log = folder.join(request_log::FOLDER).display().to_string();
-    values.extend([("LOG_KEY", log_key()), ("LOG_FOLDER", log)]);
+    let log = folder.join(request_log::FOLDER);
+    values.push(("LOG_KEY", log_key()));
+    values.extend(settings.logs_requests.then(|| ("LOG_FOLDER", log.display().to_string())));
     let queues =
         [("AWS_ENDPOINT_URL_SQS", sqs::PATH), ("WEBHOOK_QUEUE", sqs::WAITING), ("WEBHOOK_DEAD_LETTERS", sqs::DEAD)];
     values.extend(gateway.into_iter().flat_map(|url| queues.map(|(name, path)| (name, format!("{url}{path}")))));

@@ -131,6 +131,7 @@ async fn the_embedded_ledger_receives_no_tokens_and_any_other_does() {
             dynamodb_url,
             table: "hongbao".to_owned(),
             ack: Ack::Ledger,
+            logs_requests: false,
             allowed_hosts: Vec::new(),
             base_path: None,
             ledger_is_embedded,

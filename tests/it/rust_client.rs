@@ -124,6 +124,11 @@ async fn a_request_without_an_answer_is_retried_with_the_same_key_and_body() {
     assert!(requests.iter().all(|request| request == &requests[0]), "{requests:#?}");
 }
 
+/// A task may read a stream: it can be sent to another thread.
+fn sendable<S: Send>(stream: S) -> S {
+    stream
+}
+
 #[tokio::test]
 async fn each_list_is_read_page_by_page_and_each_row_comes_once() {
     let page = |rows: &str, ids: &[u32], next: Option<&str>| {
@@ -141,7 +146,7 @@ async fn each_list_is_read_page_by_page_and_each_row_comes_once() {
     let (url, served) = service(pages).await;
     let (operator, filter) =
         (client(&url, Caller::Nobody), MovementFilter { kind: Some("deposit"), ..MovementFilter::default() });
-    let claims: Vec<u32> = operator.all_claims("p").map_ok(|claim| claim.slip).try_collect().await.unwrap();
+    let claims: Vec<u32> = sendable(operator.all_claims("p")).map_ok(|claim| claim.slip).try_collect().await.unwrap();
     let own: Vec<u32> = operator.all_my_claims().map_ok(|claim| claim.slip).try_collect().await.unwrap();
     let mine: Vec<_> = operator.all_my_movements(filter).try_collect().await.unwrap();
     let theirs: Vec<_> = operator.all_movements("u", filter).try_collect().await.unwrap();

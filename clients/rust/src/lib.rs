@@ -7,7 +7,6 @@ mod error;
 mod transport;
 pub mod webhooks;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -190,24 +189,24 @@ impl<T: Transport> Client<T> {
 
     /// All of a packet's claims, in the order of the slips. Reads one page at a time.
     pub fn all_claims<'a>(&'a self, packet_id: &'a str) -> impl Stream<Item = Result<PacketClaim, Error>> + 'a {
-        every(async |cursor| {
-            let list = self.claims(packet_id, Page::after(cursor)).await?;
+        every(move |cursor| async move {
+            let list = self.claims(packet_id, Page::after(cursor.as_deref())).await?;
             Ok((list.claims, list.next_cursor))
         })
     }
 
     /// All packets that the caller sent, the newest first. Reads one page at a time.
     pub fn all_my_packets(&self) -> impl Stream<Item = Result<Packet, Error>> + '_ {
-        every(async |cursor| {
-            let list = self.my_packets(Page::after(cursor)).await?;
+        every(move |cursor| async move {
+            let list = self.my_packets(Page::after(cursor.as_deref())).await?;
             Ok((list.packets, list.next_cursor))
         })
     }
 
     /// All of the caller's claims, those of the newest packet first. Reads one page at a time.
     pub fn all_my_claims(&self) -> impl Stream<Item = Result<UserClaim, Error>> + '_ {
-        every(async |cursor| {
-            let list = self.my_claims(Page::after(cursor)).await?;
+        every(move |cursor| async move {
+            let list = self.my_claims(Page::after(cursor.as_deref())).await?;
             Ok((list.claims, list.next_cursor))
         })
     }
@@ -217,8 +216,8 @@ impl<T: Transport> Client<T> {
         &'a self,
         filter: MovementFilter<'a>,
     ) -> impl Stream<Item = Result<Movement, Error>> + 'a {
-        every(async move |cursor| {
-            let list = self.my_movements(filter, Page::after(cursor)).await?;
+        every(move |cursor| async move {
+            let list = self.my_movements(filter, Page::after(cursor.as_deref())).await?;
             Ok((list.movements, list.next_cursor))
         })
     }
@@ -229,16 +228,16 @@ impl<T: Transport> Client<T> {
         user_id: &'a str,
         filter: MovementFilter<'a>,
     ) -> impl Stream<Item = Result<Movement, Error>> + 'a {
-        every(async move |cursor| {
-            let list = self.movements(user_id, filter, Page::after(cursor)).await?;
+        every(move |cursor| async move {
+            let list = self.movements(user_id, filter, Page::after(cursor.as_deref())).await?;
             Ok((list.movements, list.next_cursor))
         })
     }
 
     /// For the operator: all packets that were sent with this reference, the newest first. Reads one page at a time.
     pub fn find_all_packets<'a>(&'a self, reference: &'a str) -> impl Stream<Item = Result<Packet, Error>> + 'a {
-        every(async |cursor| {
-            let list = self.find_packets(reference, Page::after(cursor)).await?;
+        every(move |cursor| async move {
+            let list = self.find_packets(reference, Page::after(cursor.as_deref())).await?;
             Ok((list.packets, list.next_cursor))
         })
     }
@@ -417,17 +416,17 @@ impl<T: Transport> Client<T> {
     }
 }
 
-/// The rows of all pages of a list.
-fn every<'a, Row: 'a>(
-    ask: impl AsyncFn(Option<&str>) -> Result<(Vec<Row>, Option<String>), Error> + 'a,
-) -> impl Stream<Item = Result<Row, Error>> + 'a {
-    let ask = Arc::new(ask);
+/// The rows of all pages of a list, of which `ask` reads the page behind a cursor.
+fn every<'a, Row: 'a, Asked>(ask: impl Fn(Option<String>) -> Asked + 'a) -> impl Stream<Item = Result<Row, Error>> + 'a
+where
+    Asked: Future<Output = Result<(Vec<Row>, Option<String>), Error>> + 'a,
+{
     // `Some` while there is a page behind this cursor.
-    let pages = stream::try_unfold(Some(None::<String>), move |place| {
-        let ask = Arc::clone(&ask);
+    let pages = stream::try_unfold(Some(None), move |place: Option<Option<String>>| {
+        let page = place.map(&ask);
         async move {
-            let Some(cursor) = place else { return Ok(None) };
-            let (rows, next) = ask(cursor.as_deref()).await?;
+            let Some(page) = page else { return Ok(None) };
+            let (rows, next) = page.await?;
             Ok(Some((stream::iter(rows.into_iter().map(Ok)), next.map(Some))))
         }
     });

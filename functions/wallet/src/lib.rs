@@ -1,4 +1,4 @@
-//! `/wallets/…`: the operator moves money in and out, and views wallets. `/operator/users/…`: they suspend users.
+//! `/wallets/…`: the operator moves money in and out, and views wallets. `/operator/users/…`: they suspend users, and set their limits.
 
 use std::time::Instant;
 

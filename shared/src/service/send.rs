@@ -102,8 +102,8 @@ impl<T: Table, H: HotStore> SendPacket<T, H> {
         let terms = self.terms(request);
         let amounts = amounts(&terms)?;
         let own = self.stores.ledger.limits(&terms.sender).await?.and_then(|limits| limits.daily_sent_max);
-        let zone = || self.policy.day_zone.clone();
-        let daily_limit = own.or(self.policy.daily_max).map(|most| DailyLimit { most, zone: zone() });
+        let daily_limit = own.or(self.policy.daily_max);
+        let daily_limit = daily_limit.map(|most| DailyLimit { most, zone: self.policy.day_zone.clone() });
         let daily_limit = daily_limit.as_ref();
         let request = ledger::SendRequest { terms: &terms, amounts: &amounts, key, body_hash, daily_limit };
         crash_point!("send.before_ledger");

@@ -43,15 +43,15 @@ async fn a_story_has_what_was_asked_and_answered_and_what_moved() {
     }
     ask(&stack, "taker-carol", Method::POST, "/packets", body).await;
 
-    let told = story(folder.path(), "taker-bob", &ALWAYS).await.with(0).json();
-    let told: Vec<[&Value; 4]> = told
+    let rows_of_bob = story(folder.path(), "taker-bob", &ALWAYS).await.with(0).json();
+    let rows_of_bob: Vec<[&Value; 4]> = rows_of_bob
         .as_array()
         .unwrap()
         .iter()
         .map(|row| [&row["what"], &row["slip"], &row["amount"], &row["packet_id"]])
         .collect();
     let (moved, answered, id) = (json!("moved: claim"), json!("answered: grabPacket, grabbed"), json!(packet));
-    assert_eq!(told, [[&moved, &json!(0), &json!(100), &id], [&answered, &json!(0), &json!(null), &id]]);
+    assert_eq!(rows_of_bob, [[&moved, &json!(0), &json!(100), &id], [&answered, &json!(0), &json!(null), &id]]);
     let lost = story(folder.path(), "taker-carol", &ALWAYS).await.with(0).json();
     let whats: Vec<&Value> = lost.as_array().unwrap().iter().map(|row| &row["what"]).collect();
     assert_eq!(whats, ["answered: grabPacket, sold_out", "answered: sendPacket, insufficient-balance"]);
@@ -63,15 +63,15 @@ async fn a_story_has_what_was_asked_and_answered_and_what_moved() {
     let backwards = ["--from", "2026-01-02T00:00:00Z", "--to", "2026-01-01T00:00:00Z"];
     story(folder.path(), "alice", &backwards).await.with(2);
 
-    // The answer of a query of Logs Insights has the same lines.
+    // The runbook's query of Logs Insights shows the same lines, each behind its time.
     let log = std::fs::read_dir(folder.path().join("log")).unwrap().next().unwrap().unwrap().path();
     let log = std::fs::read_to_string(log).unwrap();
     for secret in ["taker-", "alice", "greeting-7Qx2"] {
         assert!(!log.contains(secret), "the log has {secret}: {log}");
     }
-    let rows: Vec<[&str; 2]> = log.lines().map(|line| ["2026-11-27 06:21:57.900", line]).collect();
-    let answer = folder.path().join("answer.json");
-    std::fs::write(&answer, serde_json::to_string(&rows).unwrap()).unwrap();
+    let rows: Vec<String> = log.lines().map(|line| format!("2026-11-27 06:21:57.900\t{line}")).collect();
+    let answer = folder.path().join("story.log");
+    std::fs::write(&answer, rows.join("\n")).unwrap();
     let of_answer =
         story(folder.path(), "taker-bob", &[&ALWAYS[..], &["--log", answer.to_str().unwrap()]].concat()).await;
     assert_eq!(of_answer.with(0).json().as_array().unwrap().len(), 2);

@@ -189,7 +189,7 @@ const english = {
   'mine.claimed': '{claimed} of {total} opened',
   'mine.refunded': '{amount} came back',
   'mine.month': 'in {in}, out {out}',
-  'mine.month.back': 'in {in}, out {out}, {back} came back',
+  'mine.month.back': 'in {in}, out {out}, {back} came back net',
   'mine.end': 'That’s all',
   'movement.deposit': 'Money in',
   'movement.withdrawal': 'Money out',

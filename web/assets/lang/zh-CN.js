@@ -188,7 +188,7 @@ export const texts = {
   'mine.claimed': '已领 {claimed}/{total} 个',
   'mine.refunded': '退回 {amount}',
   'mine.month': '收入 {in}，支出 {out}',
-  'mine.month.back': '收入 {in}，支出 {out}，退回 {back}',
+  'mine.month.back': '收入 {in}，支出 {out}，净退回 {back}',
   'mine.end': '没有更多了',
   'movement.deposit': '转入',
   'movement.withdrawal': '转出',

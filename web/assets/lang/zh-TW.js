@@ -188,7 +188,7 @@ export const texts = {
   'mine.claimed': '已領 {claimed}/{total} 個',
   'mine.refunded': '退還 {amount}',
   'mine.month': '收入 {in}，支出 {out}',
-  'mine.month.back': '收入 {in}，支出 {out}，退還 {back}',
+  'mine.month.back': '收入 {in}，支出 {out}，淨退還 {back}',
   'mine.end': '沒有更多了',
   'movement.deposit': '轉入',
   'movement.withdrawal': '轉出',

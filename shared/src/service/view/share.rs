@@ -20,7 +20,7 @@ pub enum Share {
         /// Who repaired it.
         by: Option<Signer>,
     },
-    /// A slip that is held for them. Their next grab or settle makes a claim of it.
+    /// A slip that is held for them, and undecided: their next grab or settle may make a claim of it. A parked one stays so.
     Held {
         /// The slip.
         slip: u32,
@@ -29,7 +29,7 @@ pub enum Share {
         /// What was promised to them, if the packet is acknowledged on the hot store's word.
         promised: Option<Amount>,
     },
-    /// A slip was held for them, but it went back to the sender before it was claimed.
+    /// A slip was held for them, but it went back to the sender before it was claimed. Once the hot store knows that, they have nothing.
     Refunded {
         /// The slip.
         slip: u32,
@@ -47,13 +47,12 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         if let Some(claimed) = self.claimed_by(user, id).await? {
             return Ok(Some((terms, claimed)));
         }
-        let hold = self.hold_of(&terms, user).await?;
-        // If the hold ended between the reads, its claim is there by now.
-        let share = match (self.claimed_by(user, id).await?, hold) {
-            (Some(claimed), _) => claimed,
-            (None, Some(hold)) => self.share_of_hold(&terms, &hold).await?,
-            (None, None) => Share::None,
+        // The claim is read once more, and last: if the hold has become one meanwhile, its decision and its claim came together.
+        let undecided = match self.hold_of(&terms, user).await? {
+            Some(hold) => self.share_of_hold(&terms, &hold).await?,
+            None => Share::None,
         };
+        let share = self.claimed_by(user, id).await?.unwrap_or(undecided);
         Ok(Some((terms, share)))
     }
 
