@@ -80,6 +80,7 @@ impl Costs {
         let send = Work {
             milliseconds: self.work("send-ms"),
             writes: self.work("packet-writes"),
+            reads: self.work("send-reads"),
             logged: self.line("request-log"),
             redis_writes: 1.0,
             ..Work::default()
