@@ -83,7 +83,6 @@ impl Costs {
             reads: self.work("send-reads"),
             logged: self.line("request-log"),
             redis_writes: 1.0,
-            ..Work::default()
         };
         [win, loss, send].map(|work| self.dollars(&work, inputs) * 1e6)
     }
