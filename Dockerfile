@@ -2,6 +2,7 @@
 #
 #   docker build --tag hongbao .
 #   docker run --rm --init --publish 127.0.0.1:3000:3000 --volume hongbao:/data hongbao
+#   docker run --rm --init --publish 127.0.0.1:3000:3000 hongbao --sandbox --seed 42     for tests
 #
 # Any caller is the operator. Publish it to this machine only, as above, and under the same number: the stack refuses
 # requests for another host or port.
@@ -26,8 +27,10 @@ RUN apt-get update \
 COPY --from=build /local /usr/local/bin/local
 USER hongbao
 VOLUME /data
+# The data folder is .local in it.
+WORKDIR /data
 EXPOSE 3000
 HEALTHCHECK --interval=5s --timeout=5s --start-period=30s \
     CMD ["curl", "--fail", "--silent", "--show-error", "http://127.0.0.1:3000/_local/health"]
 # Inside the container no other address leads out; what is published decides who reaches it.
-ENTRYPOINT ["local", "--listen", "0.0.0.0", "--data-dir", "/data"]
+ENTRYPOINT ["local", "--listen", "0.0.0.0"]

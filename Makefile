@@ -36,16 +36,17 @@ ANNOUNCE_LOCAL = $(call announce,local/local,the local stack: about 3 minutes)
 
 # make run ARGS="--port 4000 --ephemeral", make run SERVER=valkey
 # make run LEDGER=amazon    keeps its data in .local/amazon
+# make run ARGS="--sandbox --seed 42"    for the tests of an app
 run: ## Start the whole system on this machine
+ifeq ($(LEDGER),amazon)
 	@scripts/install-tools.sh
 	@$(INSTALL_LEDGER)
 	@$(ANNOUNCE_LOCAL)
-ifeq ($(LEDGER),amazon)
 	cargo build --profile local -p local
 	@scripts/dynamodb-local.py --keep $(DATA)/dynamodb "$${CARGO_TARGET_DIR:-target}/local/local" \
 	  --dynamodb-url {url} --data-dir $(DATA) $(ARGS)
 else
-	cargo run --profile local -p local -- $(ARGS)
+	@flags=$$(scripts/install-tools.sh run $(ARGS)) && { $(ANNOUNCE_LOCAL); } && cargo run --profile local -p local -- $$flags $(ARGS)
 endif
 
 demo: ## Start it with the page open on a rush of grabs

@@ -2,6 +2,8 @@
 # Installs the tools that the workspace needs beyond Rust, if they are missing. Debian and macOS.
 #
 #   scripts/install-tools.sh         a C compiler, curl, and a Redis or Valkey server: for `make run` and the tests
+#   scripts/install-tools.sh run FLAGS       the same as far as possible: for `make run` with these flags. It prints the flag that starts
+#                                    the local stack where there is no server
 #   scripts/install-tools.sh server redis    Redis; it prints the path of the program. `make … SERVER=redis` calls it
 #   scripts/install-tools.sh server valkey   the same for Valkey, in the version below: a build without TLS
 #   scripts/install-tools.sh rie     the Lambda runtime interface emulator, which the tests run the functions under
@@ -264,8 +266,22 @@ web() { install_chromium; npm_packages tests/web; }
 clients() { install_java; python_for clients tests/clients/tools; npm_packages tests/clients/tools; }
 prose() { npm_packages scripts/prose; }
 
+# run FLAGS: a sandbox needs no server, and neither does a stack that is given one.
+run() {
+    compiler
+    case " $*" in *' --sandbox'* | *' --redis-url'*) return ;; esac
+    # Each in a process of its own, where a step that fails ends it.
+    "$0" curl || say "the commands of the greeting need curl"
+    "$0" redis && return
+    say "there is no Redis or Valkey here, and none can be installed. The stack starts as a sandbox: it keeps nothing"
+    echo --sandbox
+}
+
 case ${1:-} in
     '') compiler; install_curl; redis ;;
+    run) shift; run "$@" ;;
+    curl) install_curl ;;
+    redis) redis ;;
     server) server "${2:-}" ;;
     dynamodb-local) dynamodb_local ;;
     rust) from_crates cargo-mutants "$MUTANTS_VERSION" ;;

@@ -3,6 +3,7 @@
 
 pub mod event;
 pub mod names;
+mod own;
 pub mod page;
 pub mod problem;
 pub mod routes;
@@ -11,21 +12,25 @@ mod server;
 #[cfg(test)]
 mod tests;
 
+use std::future::ready;
+use std::time::Duration;
+
 use http::Response;
 use lambda_http::{Body, Request};
 use serde_json::Value;
 use shared::domain::Limits;
 use shared::service::Report;
 
+use crate::sandbox::Sandbox;
 use crate::webhooks::sqs::SqsError;
 
 pub use routes::{Function, ROUTES, Route};
 pub use server::{BODY_BYTES_MAX, Gateway};
 
-/// Why a run of settle has no report.
+/// Why something that is asked of the stack itself was not done.
 #[derive(Debug, thiserror::Error)]
-#[error("settle failed: {0}")]
-pub struct SettleFailed(pub String);
+#[error("{0}")]
+pub struct Failed(pub String);
 
 /// The functions behind the gateway. Like Lambda, an implementation completes each call even if the client is gone.
 pub trait Invoke: Send + Sync + 'static {
@@ -33,7 +38,22 @@ pub trait Invoke: Send + Sync + 'static {
     fn call(&self, function: Function, request: Request) -> impl Future<Output = Response<Body>> + Send;
 
     /// Runs settle over all partitions and returns the report.
-    fn settle(&self) -> impl Future<Output = Result<Report, SettleFailed>> + Send;
+    fn settle(&self) -> impl Future<Output = Result<Report, Failed>> + Send;
+
+    /// The sandbox, if the stack is one.
+    fn sandbox(&self) -> Option<&Sandbox> {
+        None
+    }
+
+    /// Moves a sandbox' clock, and does all that has become due.
+    fn advance(&self, _sandbox: &Sandbox, _by: Duration) -> impl Future<Output = Result<(), Failed>> + Send {
+        ready(Err(Failed("no sandbox has these functions".to_owned())))
+    }
+
+    /// Empties a sandbox.
+    fn reset(&self, _sandbox: &Sandbox) -> impl Future<Output = Result<(), Failed>> + Send {
+        ready(Err(Failed("no sandbox has these functions".to_owned())))
+    }
 
     /// Answers an operation of the protocol of SQS. `None`: there are no webhooks.
     fn sqs(&self, _operation: &str, _body: &[u8]) -> Option<Result<Value, SqsError>> {

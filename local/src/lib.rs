@@ -13,6 +13,7 @@ pub mod options;
 pub mod redis_server;
 pub mod request_log;
 mod run;
+pub mod sandbox;
 pub mod stack;
 mod stores_file;
 pub mod webhooks;

@@ -38,7 +38,7 @@ async fn run(options: Options) -> Result<(), Box<dyn Error>> {
     // This comes first, so that a signal during the start leaves nothing behind.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let log = options.log;
+    let (log, sandbox) = (options.log, options.sandbox_notice());
     let local = tokio::select! {
         started = Local::start(options) => started?,
         () = either(&mut terminate, &mut interrupt) => return Ok(()),
@@ -57,7 +57,7 @@ async fn run(options: Options) -> Result<(), Box<dyn Error>> {
         return reached.map_or(Ok(()), |reached| Ok(reached?));
     }
     // The parent may have closed the output.
-    let _ = writeln!(std::io::stdout(), "{}", welcome(&local));
+    let _ = writeln!(std::io::stdout(), "{}", welcome(&local, sandbox.as_deref()));
     let failure = tokio::select! {
         failure = local.failed() => Some(failure),
         () = either(&mut terminate, &mut interrupt) => None,
@@ -82,10 +82,11 @@ fn raise_open_files() {
     }
 }
 
-fn welcome(local: &Local) -> String {
+fn welcome(local: &Local, sandbox: Option<&str>) -> String {
     let url = local.url();
-    let stores: Vec<String> =
-        local.own_stores().iter().map(|(name, address)| format!("  {name} runs at {address}")).collect();
+    let stores = local.own_stores();
+    let stores = stores.iter().map(|(name, address)| format!("  {name} runs at {address}"));
+    let stores: Vec<String> = sandbox.map(|notice| format!("  {notice}")).into_iter().chain(stores).collect();
     let stores = stores.join("\n");
     format!(
         r#"hongbao is ready at {url}

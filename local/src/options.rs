@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 
 use crate::gateway::names::allowed_host;
+use crate::sandbox::{self, Faults};
 
 /// The whole system on one machine: the functions, Redis and `DynamoDB` behind one address.
 #[derive(Clone, Debug, clap::Parser)]
@@ -27,6 +28,18 @@ pub struct Options {
     /// Keep nothing: `DynamoDB` in memory, Redis without a file
     #[arg(long, conflicts_with = "data_dir")]
     pub ephemeral: bool,
+
+    /// For tests: the hot store runs inside the program, nothing is kept, and `/_local/clock` and `/_local/reset` are served
+    #[arg(long, conflicts_with_all = ["data_dir", "redis_url", "dynamodb_url"])]
+    pub sandbox: bool,
+
+    /// Make ids, amounts and answers the same each time; the clock then stands still between requests, and settle runs only on request
+    #[arg(long, value_name = "NUMBER", requires = "sandbox")]
+    pub seed: Option<u64>,
+
+    /// Let requests go wrong: shares of lost answers and of 503, and a pause, such as `lose-answers=0.1,503=0.1,slow=200ms`
+    #[arg(long, value_name = "FAULTS", requires = "sandbox")]
+    pub faults: Option<Faults>,
 
     /// Serve everything below this path, such as `/hongbao`
     #[arg(long, value_name = "PATH")]
@@ -115,6 +128,9 @@ impl Options {
             listen: Self::LISTEN,
             data_dir: Self::DATA_DIR.into(),
             ephemeral: true,
+            sandbox: false,
+            seed: None,
+            faults: None,
             base_path: None,
             allow_host: Vec::new(),
             redis_url: None,
@@ -127,6 +143,20 @@ impl Options {
             webhook_url: None,
             webhook_secret: None,
         }
+    }
+
+    /// What a person must know of the sandbox, if it is one.
+    #[must_use]
+    pub fn sandbox_notice(&self) -> Option<String> {
+        let seed = self.seed.map(|seed| format!("; seed {seed}")).unwrap_or_default();
+        let faults = self.faults.map(|faults| format!("; faults {faults}")).unwrap_or_default();
+        let notice = "It is a sandbox, for tests only: it keeps nothing, and its hot store runs inside this program";
+        self.sandbox.then(|| format!("{notice}{seed}{faults}"))
+    }
+
+    /// What is asked of the sandbox.
+    pub(crate) fn sandbox_settings(&self) -> sandbox::Settings {
+        sandbox::Settings { seed: self.seed, faults: self.faults.unwrap_or_default() }
     }
 }
 
@@ -193,8 +223,16 @@ mod tests {
 
     #[test]
     fn contradictions_are_refused() {
-        for bad in ["--ephemeral --data-dir x", "--redis-cluster", "--webhook-url http://h", "--webhook-secret whsec_x"]
-        {
+        for bad in [
+            "--ephemeral --data-dir x",
+            "--sandbox --data-dir x",
+            "--sandbox --redis-url redis://x",
+            "--seed 1",
+            "--faults 503=1",
+            "--redis-cluster",
+            "--webhook-url http://h",
+            "--webhook-secret whsec_x",
+        ] {
             assert!(parse(bad).is_err(), "{bad}");
         }
     }

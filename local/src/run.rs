@@ -7,8 +7,9 @@ use std::time::Duration;
 use shared::batching::AdmissionLimiter;
 use shared::config::WebhookAddresses;
 use shared::dynamodb::SdkTable;
+use shared::ports::Clock;
 use shared::service::Report;
-use shared::wiring;
+use shared::wiring::{self, Environment};
 use tempfile::NamedTempFile;
 use tokio::net::TcpListener;
 use tokio::task::{JoinSet, spawn_blocking};
@@ -20,6 +21,7 @@ use crate::gateway::{Gateway, Invoke};
 use crate::ledger_file::{self, LedgerFileError};
 use crate::options::{Log, Options};
 use crate::redis_server::{RedisServer, RedisServerError};
+use crate::sandbox::Sandbox;
 use crate::stack::{Settings, Stack, StackError};
 use crate::stores_file;
 use crate::webhooks::{Prepared, Webhooks, WebhooksError};
@@ -92,6 +94,7 @@ impl Local {
         let unusable = |source| StartError::Port { port, source };
         // This comes first, because it is the likeliest to fail. Early clients wait until the gateway serves.
         let listener = TcpListener::bind((options.listen, port)).await.map_err(unusable)?;
+        let sandbox = options.sandbox.then(|| Arc::new(Sandbox::new(options.sandbox_settings())));
         let data = open_data(&options).await?;
         // The folder, if its content is kept.
         let kept = data.as_ref().filter(|data| !data.is_temporary()).map(DataDir::path);
@@ -114,9 +117,11 @@ impl Local {
             logs_requests: options.log == Log::Requests,
             allowed_hosts: options.allow_host.clone(),
             ledger_is_embedded: dynamodb.as_ref().is_some_and(DynamoDb::is_embedded),
+            sandbox: sandbox.clone(),
         };
         let config = settings.config().map_err(StackError::from)?;
-        let webhooks = prepare_webhooks(&options, kept, config.webhooks.addresses)?;
+        let clock = sandbox.as_ref().map_or_else(Environment::default, |sandbox| sandbox.environment()).clock;
+        let webhooks = prepare_webhooks(&options, kept, config.webhooks.addresses, clock)?;
         let gateway = format!("{}{}", url_of(listener.local_addr().map_err(unusable)?), config.base_path);
         let stores_file = match kept {
             Some(folder) => {
@@ -130,7 +135,9 @@ impl Local {
         let stack = Arc::new(Stack::connect(settings, watched).await?);
         let webhooks = webhooks.map(|webhooks| webhooks.start(reader, config.policy.currency));
         let mut ticker = JoinSet::new();
-        if !options.settle_every.is_zero() {
+        // What settle finds by itself would depend on the machine's speed.
+        let is_seeded = sandbox.as_ref().is_some_and(|sandbox| sandbox.is_seeded());
+        if !options.settle_every.is_zero() && !is_seeded {
             ticker.spawn(settle_every(options.settle_every, Arc::clone(&stack)));
         }
         let limiter = AdmissionLimiter::new(REQUESTS_AT_ONCE);
@@ -215,7 +222,7 @@ fn url_of(mut address: SocketAddr) -> String {
 
 /// The data folder, if data is kept.
 async fn open_data(options: &Options) -> Result<Option<DataDir>, DataDirError> {
-    if options.redis_url.is_some() && options.dynamodb_url.is_some() {
+    if options.sandbox || (options.redis_url.is_some() && options.dynamodb_url.is_some()) {
         return Ok(None);
     }
     let data = if options.ephemeral { DataDir::temporary()? } else { DataDir::open(&options.data_dir).await? };
@@ -227,10 +234,11 @@ fn prepare_webhooks(
     options: &Options,
     folder: Option<&Path>,
     addresses: WebhookAddresses,
+    clock: Arc<dyn Clock>,
 ) -> Result<Option<Prepared>, WebhooksError> {
     let (Some(url), Some(secret)) = (&options.webhook_url, &options.webhook_secret) else { return Ok(None) };
     let addresses = if addresses == WebhookAddresses::Public { WebhookAddresses::PublicOrLoopback } else { addresses };
-    Prepared::open(folder, url, secret, addresses).map(Some)
+    Prepared::open(folder, url, secret, addresses, clock).map(Some)
 }
 
 /// Starts the embedded database, on a checked file in `folder` or in memory.

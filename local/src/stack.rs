@@ -17,11 +17,13 @@ use shared::http::without_base_path;
 use shared::ports::HotStore;
 use shared::redis::{RedisConfigError, RedisStore};
 use shared::service::{ClosePacket, GrabSlip, Report, SendPacket, Settle, ViewPackets, Wallets};
-use shared::wiring::{self, Wiring};
+use shared::wiring::{self, Environment, Wiring};
+use tokio::sync::RwLock;
 use tokio::time::Instant;
 
-use crate::gateway::{Function, Invoke, SettleFailed};
+use crate::gateway::{Failed, Function, Invoke};
 use crate::options::Ack;
+use crate::sandbox::{HotServer, Sandbox};
 use crate::webhooks::sqs::{self, SqsError};
 use crate::webhooks::{Queue, Watch};
 
@@ -29,6 +31,10 @@ use crate::webhooks::{Queue, Watch};
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The grace. One machine has one clock, so almost none is needed.
 const SETTLE_GRACE_MS: &str = "250";
+/// A sandbox has one clock, which tests move: what is due by it is due.
+const NO_GRACE: &str = "0";
+/// How long the webhooks that have become due may take.
+const WEBHOOKS_TIMEOUT: Duration = Duration::from_secs(30);
 /// The key of users' names in logs. The logs stay on this machine, with the ledger.
 const LOG_KEY: &str = "local";
 
@@ -53,21 +59,50 @@ pub struct Settings {
     pub allowed_hosts: Vec<String>,
     /// Whether the endpoint is that of the embedded database.
     pub ledger_is_embedded: bool,
+    /// The sandbox, in place of a Redis.
+    pub sandbox: Option<Arc<Sandbox>>,
 }
 
 /// The five functions, ready to be called.
 pub struct Stack {
-    send: SendPacket<SdkTable, RedisStore>,
-    close: ClosePacket<SdkTable, RedisStore>,
-    grab: GrabSlip<SdkTable, RedisStore>,
-    view: ViewPackets<SdkTable, RedisStore>,
-    wallet: Wallets<SdkTable>,
-    settle: Settle<SdkTable, RedisStore>,
-    hot: Arc<RedisStore>,
-    limits: Limits,
-    base_path: String,
+    /// Each call reads it to its end. What changes all of them, such as the clock, waits for them.
+    functions: RwLock<Functions>,
+    client: Client,
+    table: SdkTable,
+    config: Config,
+    sandbox: Option<Arc<Sandbox>>,
     allowed_hosts: Vec<String>,
     webhooks: Option<Arc<Queue>>,
+}
+
+struct Functions {
+    send: SendPacket<SdkTable, RedisStore<HotServer>>,
+    close: ClosePacket<SdkTable, RedisStore<HotServer>>,
+    grab: GrabSlip<SdkTable, RedisStore<HotServer>>,
+    view: ViewPackets<SdkTable, RedisStore<HotServer>>,
+    wallet: Wallets<SdkTable>,
+    settle: Settle<SdkTable, RedisStore<HotServer>>,
+    hot: Arc<RedisStore<HotServer>>,
+}
+
+impl Functions {
+    /// New ones, which remember nothing yet.
+    fn new(table: SdkTable, config: Config, sandbox: Option<&Sandbox>) -> Result<Self, RedisConfigError> {
+        let (server, environment) = match sandbox {
+            Some(sandbox) => (sandbox.server(), sandbox.environment()),
+            None => (HotServer::Redis(wiring::redis(&config)?), Environment::default()),
+        };
+        let wiring = Wiring::over(table, server, config, environment);
+        Ok(Self {
+            send: wiring.send_packet(),
+            close: wiring.close_packet(),
+            grab: wiring.grab_slip().running_on(),
+            view: wiring.view_packets(),
+            wallet: wiring.ledger_wiring().wallets(),
+            settle: wiring.settle(),
+            hot: Arc::clone(&wiring.stores().hot),
+        })
+    }
 }
 
 /// Why the functions can't run.
@@ -95,7 +130,10 @@ pub fn log_key() -> String {
 impl Settings {
     /// The functions' configuration.
     pub(crate) fn config(&self) -> Result<Config, ConfigError> {
-        Config::for_both_stores(|name| self.variable(name))
+        match self.sandbox {
+            Some(_) => Config::for_the_ledger(|name| self.variable(name)),
+            None => Config::for_both_stores(|name| self.variable(name)),
+        }
     }
 
     /// The options, and the environment for the rest.
@@ -107,6 +145,7 @@ impl Settings {
             "BASE_PATH" if self.base_path.is_some() => self.base_path.clone(),
             "LOG_KEY" => Some(log_key()),
             "GRAB_ACK" => Some(self.ack.name().to_owned()),
+            "SETTLE_GRACE_MS" if self.sandbox.is_some() => Some(NO_GRACE.to_owned()),
             "SETTLE_GRACE_MS" => std::env::var(name).ok().or_else(|| Some(SETTLE_GRACE_MS.to_owned())),
             _ => std::env::var(name).ok(),
         }
@@ -126,32 +165,56 @@ impl Stack {
         create_table(&client, &settings.table)
             .await
             .map_err(|error| StackError::Unavailable(error_chain(error.as_ref())))?;
-        let (limits, base_path) = (config.policy.limits.clone(), config.base_path.clone());
-        let mut table = SdkTable::new(client, settings.table);
+        let mut table = SdkTable::new(client.clone(), settings.table);
         if settings.ledger_is_embedded {
             // For each token it walks through all tokens of the last ten minutes, while everything else waits.
             table = table.without_tokens();
         }
-        let wiring = Wiring::over(table, config)?;
+        let functions = Functions::new(table.clone(), config.clone(), settings.sandbox.as_deref())?;
         Ok(Self {
-            send: wiring.send_packet(),
-            close: wiring.close_packet(),
-            grab: wiring.grab_slip().running_on(),
-            view: wiring.view_packets(),
-            wallet: wiring.ledger_wiring().wallets(),
-            settle: wiring.settle(),
-            hot: Arc::clone(&wiring.stores().hot),
-            limits,
-            base_path,
-            allowed_hosts: settings.allowed_hosts.clone(),
+            functions: RwLock::new(functions),
+            client,
+            table,
+            config,
+            sandbox: settings.sandbox,
+            allowed_hosts: settings.allowed_hosts,
             webhooks: queue,
         })
     }
 
     /// Asks Redis for an answer.
     pub async fn reach_redis(&self) -> Result<(), StackError> {
-        let asked = self.hot.pending_parts(Partition::wrapping(0)).await;
+        let asked = self.functions.read().await.hot.pending_parts(Partition::wrapping(0)).await;
         asked.map(drop).map_err(|error| StackError::Unreachable(Arc::clone(error.cause())))
+    }
+
+    /// Runs settle until nothing is due any more.
+    async fn settle_all(&self) -> Result<(), Failed> {
+        let give_up = Instant::now() + SETTLE_TIMEOUT;
+        loop {
+            let Report { persisted, refunded_packets, due_left, .. } = self.settle().await?;
+            if persisted + refunded_packets + due_left == 0 {
+                return Ok(());
+            }
+            if Instant::now() >= give_up {
+                return Err(Failed(format!("{due_left} packets are still due after {SETTLE_TIMEOUT:?}")));
+            }
+        }
+    }
+
+    async fn deliver_all(&self) -> Result<(), Failed> {
+        let Some(webhooks) = &self.webhooks else { return Ok(()) };
+        match webhooks.delivered_within(WEBHOOKS_TIMEOUT).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Failed(format!("webhooks are still on their way after {WEBHOOKS_TIMEOUT:?}"))),
+            Err(error) => Err(Failed(error_chain(&error))),
+        }
+    }
+
+    /// Functions that remember nothing of what they read.
+    fn forgetful(&self, sandbox: &Sandbox) -> Result<Functions, Failed> {
+        let functions = Functions::new(self.table.clone(), self.config.clone(), Some(sandbox));
+        functions.map_err(|error| Failed(error_chain(&error)))
     }
 }
 
@@ -163,19 +226,52 @@ impl fmt::Debug for Stack {
 
 impl Invoke for Stack {
     async fn call(&self, function: Function, request: Request) -> Response<Body> {
-        let request = without_base_path(request, &self.base_path);
+        let request = without_base_path(request, &self.config.base_path);
+        let functions = self.functions.read().await;
         match function {
-            Function::Send => send::handle(&self.send, &self.close, request).await,
-            Function::Grab => grab::handle(&self.grab, request).await,
-            Function::View => view::handle(&self.view, request).await,
-            Function::Wallet => wallet::handle(&self.wallet, request).await,
+            Function::Send => send::handle(&functions.send, &functions.close, request).await,
+            Function::Grab => grab::handle(&functions.grab, request).await,
+            Function::View => view::handle(&functions.view, request).await,
+            Function::Wallet => wallet::handle(&functions.wallet, request).await,
         }
     }
 
-    async fn settle(&self) -> Result<Report, SettleFailed> {
+    async fn settle(&self) -> Result<Report, Failed> {
+        let functions = self.functions.read().await;
         let deadline = Instant::now() + SETTLE_TIMEOUT;
-        let report = settle::handle(&self.settle, settle::Event::default(), deadline).await;
-        report.map_err(|error| SettleFailed(error_chain(&error)))
+        let report = settle::handle(&functions.settle, settle::Event::default(), deadline).await;
+        report.map_err(|error| Failed(error_chain(&error)))
+    }
+
+    fn sandbox(&self) -> Option<&Sandbox> {
+        self.sandbox.as_deref()
+    }
+
+    async fn advance(&self, sandbox: &Sandbox, by: Duration) -> Result<(), Failed> {
+        let mut functions = self.functions.write().await;
+        sandbox.advance(by);
+        // What they remember for a time was read at another time.
+        *functions = self.forgetful(sandbox)?;
+        drop(functions);
+        self.settle_all().await?;
+        self.deliver_all().await
+    }
+
+    async fn reset(&self, sandbox: &Sandbox) -> Result<(), Failed> {
+        // What is on its way belongs to the time before.
+        self.deliver_all().await?;
+        let mut functions = self.functions.write().await;
+        let name = &self.config.table;
+        let deleted = self.client.delete_table().table_name(name).send().await;
+        deleted.map_err(|error| Failed(error_chain(&error)))?;
+        create_table(&self.client, name).await.map_err(|error| Failed(error_chain(error.as_ref())))?;
+        if let Some(webhooks) = &self.webhooks {
+            webhooks.empty().map_err(|error| Failed(error_chain(&error)))?;
+        }
+        sandbox.reset();
+        *functions = self.forgetful(sandbox)?;
+        drop(functions);
+        Ok(())
     }
 
     fn sqs(&self, operation: &str, body: &[u8]) -> Option<Result<Value, SqsError>> {
@@ -183,7 +279,7 @@ impl Invoke for Stack {
     }
 
     fn limits(&self) -> Limits {
-        self.limits.clone()
+        self.config.policy.limits.clone()
     }
 
     fn allowed_hosts(&self) -> &[String] {
@@ -191,6 +287,6 @@ impl Invoke for Stack {
     }
 
     fn base_path(&self) -> &str {
-        &self.base_path
+        &self.config.base_path
     }
 }

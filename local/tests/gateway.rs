@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use http::Response;
 use lambda_http::{Body, Request, RequestExt};
-use local::gateway::{Function, Gateway, Invoke, SettleFailed};
+use local::gateway::{Failed, Function, Gateway, Invoke};
 use serde_json::{Value, json};
 use shared::batching::AdmissionLimiter;
 use shared::service::Report;
@@ -41,7 +41,7 @@ impl Invoke for Fake {
         Response::builder().status(418).header("x-answer", "yes").body(Body::Text(body.to_string())).unwrap()
     }
 
-    async fn settle(&self) -> Result<Report, SettleFailed> {
+    async fn settle(&self) -> Result<Report, Failed> {
         Ok(Report { persisted: 1, oldest_outbox_ms: Some(0), ..Report::default() })
     }
 }

@@ -19,8 +19,8 @@ use crate::config::Config;
 use crate::dynamodb::SdkTable;
 use crate::ledger::Ledger;
 use crate::logs;
-use crate::ports::System;
-use crate::redis::{Connection, RedisConfigError, RedisStore};
+use crate::ports::{Clock, Entropy, System};
+use crate::redis::{Connection, RedisConfig, RedisConfigError, RedisStore, Server};
 use crate::service::{ClosePacket, GrabSlip, SendPacket, Settle, Stores, ViewPackets, Wallets};
 use crate::telemetry::Meter;
 use crate::timeouts;
@@ -32,12 +32,29 @@ const ATTEMPTS_MAX: u32 = 3;
 pub struct LedgerWiring {
     ledger: Arc<Ledger<SdkTable>>,
     config: Config,
+    clock: Arc<dyn Clock>,
 }
 
 /// Both stores, and what goes with them.
-pub struct Wiring {
+pub struct Wiring<S = Connection> {
     base: LedgerWiring,
-    stores: Stores<SdkTable, RedisStore>,
+    stores: Stores<SdkTable, RedisStore<S>>,
+}
+
+/// The process's clock and randomness.
+#[derive(Clone)]
+pub struct Environment {
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// The source of ids, seeds and jitter.
+    pub entropy: Arc<dyn Entropy>,
+}
+
+impl Default for Environment {
+    /// Those of the machine.
+    fn default() -> Self {
+        Self { clock: Arc::new(System), entropy: Arc::new(System) }
+    }
 }
 
 /// The configuration that Lambda puts into a function's environment: the region, the credentials of its role, and perhaps another
@@ -115,42 +132,40 @@ impl LedgerWiring {
     /// Wires up the table that `config` names.
     pub fn new(config: Config, dynamodb: Client) -> Self {
         let table = SdkTable::new(dynamodb, config.table.clone());
-        Self::over(table, config)
+        Self::over(table, config, Environment::default())
     }
 
-    fn over(table: SdkTable, config: Config) -> Self {
+    fn over(table: SdkTable, config: Config, environment: Environment) -> Self {
         if let Some(key) = &config.log_key {
             logs::name_users_under(key);
         }
-        Self { ledger: Arc::new(Ledger::new(table, Arc::new(System))), config }
+        let Environment { clock, entropy } = environment;
+        Self { ledger: Arc::new(Ledger::new(table, entropy)), config, clock }
     }
 
     /// The operator's use cases.
     pub fn wallets(&self) -> Wallets<SdkTable> {
         let Config { policy, deposit_max, .. } = &self.config;
-        Wallets::new(Arc::clone(&self.ledger), Arc::new(System), policy.currency.clone(), *deposit_max)
+        Wallets::new(Arc::clone(&self.ledger), Arc::clone(&self.clock), policy.currency.clone(), *deposit_max)
     }
+}
+
+/// The connection to the Redis that `config` names. Connects to nothing yet.
+pub fn redis(config: &Config) -> Result<Connection, RedisConfigError> {
+    // A configuration without a Redis is refused like one with an invalid address.
+    let mut redis = config.redis.clone().unwrap_or_else(|| RedisConfig::new(""));
+    if redis.aws.region().is_none() {
+        redis.aws = environment_for_redis();
+    }
+    Connection::new(&redis)
 }
 
 impl Wiring {
     /// Wires up the two stores that `config` names. Connects to nothing yet.
     pub fn new(config: Config, dynamodb: Client) -> Result<Self, RedisConfigError> {
         let table = SdkTable::new(dynamodb, config.table.clone());
-        Self::over(table, config)
-    }
-
-    /// The same over `table`.
-    pub fn over(table: SdkTable, mut config: Config) -> Result<Self, RedisConfigError> {
-        // A configuration without a Redis is refused like one with an invalid address.
-        let mut redis = config.redis.take().unwrap_or_else(|| crate::redis::RedisConfig::new(""));
-        if redis.aws.region().is_none() {
-            redis.aws = environment_for_redis();
-        }
-        let meter = Arc::new(Meter::default());
-        let hot = Arc::new(RedisStore::new(Connection::new(&redis)?).metered(Arc::clone(&meter)));
-        let base = LedgerWiring::over(table, config);
-        let stores = Stores::new(Arc::clone(&base.ledger), hot, Arc::new(System), Arc::new(System));
-        Ok(Self { base, stores: stores.metered(meter) })
+        let server = redis(&config)?;
+        Ok(Self::over(table, server, config, Environment::default()))
     }
 
     /// Connects to the hot store. A function does so while it starts, when it has a whole processor; its first request then finds
@@ -160,6 +175,17 @@ impl Wiring {
             tracing::warn!(error = crate::error_chain(&error), "no connection to Redis at the start");
         }
     }
+}
+
+impl<S: Server> Wiring<S> {
+    /// Wires up `table` and a hot store that runs on `server`.
+    pub fn over(table: SdkTable, server: S, config: Config, environment: Environment) -> Self {
+        let meter = Arc::new(Meter::default());
+        let hot = Arc::new(RedisStore::new(server).metered(Arc::clone(&meter)));
+        let base = LedgerWiring::over(table, config, environment.clone());
+        let stores = Stores::new(Arc::clone(&base.ledger), hot, environment.clock, environment.entropy);
+        Self { base, stores: stores.metered(meter) }
+    }
 
     /// The wiring of the ledger only.
     pub const fn ledger_wiring(&self) -> &LedgerWiring {
@@ -167,33 +193,33 @@ impl Wiring {
     }
 
     /// Both stores, for the operator's tools.
-    pub const fn stores(&self) -> &Stores<SdkTable, RedisStore> {
+    pub const fn stores(&self) -> &Stores<SdkTable, RedisStore<S>> {
         &self.stores
     }
 
     /// The use case of sending.
-    pub fn send_packet(&self) -> SendPacket<SdkTable, RedisStore> {
+    pub fn send_packet(&self) -> SendPacket<SdkTable, RedisStore<S>> {
         SendPacket::new(self.stores.clone(), self.base.config.policy.clone())
     }
 
     /// The operator's use case of closing a packet.
-    pub fn close_packet(&self) -> ClosePacket<SdkTable, RedisStore> {
+    pub fn close_packet(&self) -> ClosePacket<SdkTable, RedisStore<S>> {
         ClosePacket::new(self.stores.clone(), self.base.config.policy.currency.clone())
     }
 
     /// The use case of grabbing.
-    pub fn grab_slip(&self) -> GrabSlip<SdkTable, RedisStore> {
+    pub fn grab_slip(&self) -> GrabSlip<SdkTable, RedisStore<S>> {
         GrabSlip::new(self.stores.clone(), self.base.config.policy.currency.clone())
             .with_start_spread(self.base.config.start_spread)
     }
 
     /// The use case of viewing.
-    pub fn view_packets(&self) -> ViewPackets<SdkTable, RedisStore> {
+    pub fn view_packets(&self) -> ViewPackets<SdkTable, RedisStore<S>> {
         ViewPackets::new(self.stores.clone(), self.base.config.policy.currency.clone())
     }
 
     /// The use case of settling, which runs by schedule.
-    pub fn settle(&self) -> Settle<SdkTable, RedisStore> {
+    pub fn settle(&self) -> Settle<SdkTable, RedisStore<S>> {
         Settle::new(self.stores.clone(), self.base.config.settle_grace)
     }
 }

@@ -4,6 +4,7 @@ Dockerfile and compose.yaml."""
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import tomllib
 
@@ -172,6 +173,31 @@ def test_how_redis_is_reached(stack):
         }
 
 
+# --- make run on a machine that gets no server.
+
+
+def test_where_no_server_can_be_installed_make_run_starts_a_sandbox(tmp_path):
+    script, programs = tmp_path / "scripts/install-tools.sh", tmp_path / "bin"
+    for folder in (script.parent, programs):
+        folder.mkdir()
+    shutil.copy(ROOT / "scripts/install-tools.sh", script)
+    for program in ("sh", "cc", "dirname", "id", "uname"):
+        (programs / program).symlink_to(shutil.which(program))
+
+    def run(*flags):
+        environment = {"PATH": str(programs)}
+        return subprocess.run([script, "run", *flags], env=environment, capture_output=True, text=True, timeout=60)
+
+    without = run("--port", "4000")
+    assert (without.returncode, without.stdout) == (0, "--sandbox\n"), without.stderr
+    assert "none can be installed" in without.stderr and "keeps nothing" in without.stderr
+    for flags in (["--sandbox", "--seed", "1"], ["--redis-url", "redis://127.0.0.1"], ["--redis-url=redis://127.0.0.1"]):
+        given = run(*flags)
+        assert (given.returncode, given.stdout, given.stderr) == (0, "", "")
+    (programs / "valkey-server").symlink_to("/bin/true")
+    assert run().stdout == ""
+
+
 # --- Dockerfile and compose.yaml show the local stack to this machine only.
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
@@ -248,8 +274,9 @@ def test_the_container_has_a_user_of_its_own_with_a_volume_for_the_data():
     [run] = [run for run in of("RUN") if "useradd" in run]
     [volume] = of("VOLUME")
     assert f"--owner {user} --group {user} {volume}" in " ".join(run.split())
-    entry = json.loads(of("ENTRYPOINT")[0])
-    assert entry[entry.index("--data-dir") + 1] == volume
+    # A flag here would be one that `--sandbox` contradicts.
+    assert "--data-dir" not in of("ENTRYPOINT")[0]
+    assert of("WORKDIR")[-1] == volume
     names = [instruction for instruction, _ in INSTRUCTIONS]
     assert "RUN" not in names[names.index("USER") :], "every step that needs root comes before it"
     assert SERVICES["hongbao"]["volumes"] == [f"ledger:{volume}"]

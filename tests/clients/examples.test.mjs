@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
-import { copyFile, readFile, rm } from 'node:fs/promises';
+import { copyFile, readFile, rm, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 
@@ -159,6 +159,15 @@ test('the chat pays what the stack itself delivers', { skip: !delivers && 'this 
     await stop();
     await own.stop();
   }
+});
+
+test('the tests of an app pass in a sandbox, in Python and in TypeScript', async () => {
+  const env = { HONGBAO_PROGRAM: program('local') };
+  assert.match(await python(['-m', 'pytest', '-q', '-p', 'no:cacheprovider', 'examples/test_app.py'], env), /^5 passed/m);
+  await copyFile(repository('examples/app.test.ts'), join(app.folder, 'app.test.ts'));
+  await symlink(repository('tests/clients/tools/node_modules/vitest'), join(app.folder, 'node_modules/vitest'));
+  const tool = (/** @type {string} */ name) => repository(`tests/clients/tools/node_modules/.bin/${name}`);
+  assert.match(await run(tool('vitest'), ['run', '--reporter=tap-flat'], app.folder, { ...env, CI: '1' }), /^1\.\.5$/m);
 });
 
 /** @param {string} packet @param {ReturnType<typeof apiOf>} [of] */

@@ -9,7 +9,7 @@ use shared::dynamodb::SdkTable;
 use shared::ports::{GrabAnswer, Grabber, HotStore};
 use shared::redis::{Connection, RedisConfig, RedisStore};
 use shared::service::{NewPacket, SendOutcome};
-use shared::wiring::{self, Wiring};
+use shared::wiring::{self, Environment, Wiring};
 use tests::program::resident_mb;
 
 /// The time limit of the scheduled function.
@@ -39,7 +39,8 @@ pub async fn run(options: &Options) -> bool {
     };
     let config = Config::for_both_stores(settings).unwrap();
     let table = SdkTable::new(wiring::dynamodb_at(dynamodb_url), config.table.clone()).without_tokens();
-    let all = Wiring::over(table, config).unwrap();
+    let server = wiring::redis(&config).unwrap();
+    let all = Wiring::over(table, server, config, Environment::default());
     let hot = RedisStore::new(Connection::new(&RedisConfig::new(redis_url)).unwrap());
 
     let begun = Instant::now();

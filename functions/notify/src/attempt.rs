@@ -40,7 +40,7 @@ pub async fn handle<Q: Queue + Sync, T: Table>(
     let (first, rest) = batch.records.split_at(first.min(batch.records.len()));
     for records in [first, rest] {
         let may_call = known.as_ref().is_some_and(|known| !known.is_held(clock.now()));
-        let ended = join_all(records.iter().map(|queued| attempt(webhook, queued, may_call, clock))).await;
+        let ended = join_all(records.iter().map(|queued| attempt(webhook, queued, may_call))).await;
         if let Some(known) = &mut known {
             receiver::note(known, &ended, clock.now());
         }
@@ -64,7 +64,7 @@ pub async fn handle<Q: Queue + Sync, T: Table>(
     Handled { answer, waiting, is_disabled: known.disabled_at.is_some() }
 }
 
-async fn attempt<'a>(webhook: &Webhook, queued: &'a Queued, may_call: bool, clock: &dyn Clock) -> Tried<'a> {
+async fn attempt<'a>(webhook: &Webhook, queued: &'a Queued, may_call: bool) -> Tried<'a> {
     let attempt = queued.attributes.approximate_receive_count.parse().unwrap_or(1);
     let event = match webhook::read(&queued.body) {
         Ok(event) => event,
@@ -73,7 +73,7 @@ async fn attempt<'a>(webhook: &Webhook, queued: &'a Queued, may_call: bool, cloc
             return Tried { queued, id, attempt, event_at: None, outcome };
         }
     };
-    let outcome = match may_call.then(|| webhook.deliver(&event, clock)) {
+    let outcome = match may_call.then(|| webhook.deliver(&event)) {
         None => Outcome::Held,
         Some(delivery) => delivery.await.map_or_else(Outcome::Failed, |()| Outcome::Delivered),
     };

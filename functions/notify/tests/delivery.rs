@@ -145,7 +145,7 @@ fn event(slip: u32) -> String {
 
 async fn deliver(webhook: &Webhook) -> Result<(), String> {
     let event = serde_json::from_str(&event(7)).unwrap();
-    webhook.deliver(&event, &At(NOW)).await.map_err(|error: Undelivered| shared::error_chain(&error))
+    webhook.deliver(&event).await.map_err(|error: Undelivered| shared::error_chain(&error))
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use shared::http::{
     Answer, Code, Fields, PacketBody, Problem, Route, Viewer, Who, before_deadline, idempotency_key, operator, reason,
     respond, route, user_of,
 };
-use shared::ports::{Clock, HotStore, System, Table};
+use shared::ports::{HotStore, Table};
 use shared::service::{ClosePacket, PacketView, SendOutcome, SendPacket, Status};
 
 pub use body::new_packet;
@@ -53,7 +53,7 @@ async fn close_packet<T: Table, H: HotStore>(
     let id: PacketId = id.parse().map_err(|_| Problem::packet_not_found())?;
     let Some(reason) = reason else { return Err(Problem::new(Code::InvalidRequest, "The request is not valid.")) };
     let packet = close.close(id, reason, Some(&by)).await?.ok_or_else(Problem::packet_not_found)?;
-    Answer::ok_at(&PacketBody::single(&packet, Viewer::Operator), System.now())
+    Answer::ok_at(&PacketBody::single(&packet, Viewer::Operator), close.now())
 }
 
 async fn send_packet<T: Table, H: HotStore>(

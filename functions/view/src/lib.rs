@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use lambda_http::{Body, Request, Response};
 use serde::Serialize;
-use shared::domain::{PacketId, Reference, UserId};
+use shared::domain::{PacketId, Reference, Timestamp, UserId};
 use shared::http::{
     Answer, ClaimRow, Fields, Keeping, MovementRow, MovementsAsked, MovementsBody, PacketBody, Page, Problem, Route,
     ShareBody, Totals, Viewer, WalletBody, before_deadline, caller, cursor, movements_asked, operator, optional, page,
     page_with, parameter, respond, route, user_of,
 };
-use shared::ports::{Clock, HotStore, System, Table};
+use shared::ports::{HotStore, Table};
 use shared::service::{ClaimsAsked, ClaimsView, Order, PacketView, ViewPackets, Viewed};
 
 #[derive(Serialize)]
@@ -46,12 +46,12 @@ async fn answer<T: Table, H: HotStore>(view: &ViewPackets<T, H>, request: &Reque
     match route(request)? {
         Route::Packet(who, id) => {
             let viewer = user_of(request, who)?;
-            packet(&shown(view.packet(packet_id(id)?, &viewer).await?)?, Viewer::User(&viewer))
+            packet(&shown(view.packet(packet_id(id)?, &viewer).await?)?, Viewer::User(&viewer), view.now())
         }
         Route::AnyPacket(id) => {
             operator(request)?;
             let found = view.any_packet(packet_id(id)?).await?;
-            packet(&found.ok_or_else(Problem::packet_not_found)?, Viewer::Operator)
+            packet(&found.ok_or_else(Problem::packet_not_found)?, Viewer::Operator, view.now())
         }
         Route::Referenced => {
             operator(request)?;
@@ -96,9 +96,9 @@ fn shown<V>(viewed: Viewed<V>) -> Result<V, Problem> {
     }
 }
 
-fn packet(view: &PacketView, viewer: Viewer) -> Result<Answer, Problem> {
+fn packet(view: &PacketView, viewer: Viewer, now: Timestamp) -> Result<Answer, Problem> {
     let keeping = if view.is_final { Keeping::ForADay } else { Keeping::UntilAsked };
-    Ok(Answer::ok_at(&PacketBody::single(view, viewer), System.now())?.to_keep(keeping))
+    Ok(Answer::ok_at(&PacketBody::single(view, viewer), now)?.to_keep(keeping))
 }
 
 async fn packet_claims<T: Table, H: HotStore>(

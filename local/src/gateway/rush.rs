@@ -78,7 +78,7 @@ pub enum RaceError {
     Unwatched,
     /// Settle could not run.
     #[error(transparent)]
-    Settle(#[from] super::SettleFailed),
+    Settle(#[from] super::Failed),
 }
 
 /// The result of a user's grab.

@@ -1,4 +1,3 @@
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,9 +26,10 @@ use tokio::time::{sleep, timeout};
 
 use super::event::{self, Origin};
 use super::names::{Names, NotOurs};
+use super::own::Own;
 use super::rush::{self, Race};
 use super::{Invoke, page, problem, routes};
-use crate::webhooks::sqs::{self, SqsError};
+use crate::sandbox::{End, Fate};
 
 /// The largest body that is passed on: well above any route's limit, so that the functions check their own limits.
 pub const BODY_BYTES_MAX: usize = 1 << 20;
@@ -45,14 +45,19 @@ const BODY_WITHIN: Duration = Duration::from_secs(10);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 const HEALTH: &str = "/_local/health";
-const SETTLE: &str = "/_local/settle";
 const RUSH: &str = "/_local/rush";
+const FAULT: &str = "A fault of the sandbox: --faults asked for it.";
 const NO_RACE: &str = "The body must be {users: 1 to 5000, count: 1 to 1000, total_amount}.";
 /// Lines of a rush that are buffered for a slow reader.
 const RUSH_LINES: usize = 16;
 
 /// A complete body, or one that is still being written.
 type Outgoing = Either<Full<Bytes>, Channel<Bytes>>;
+
+/// A fault of a sandbox: the connection ends without an answer.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer is lost on purpose")]
+struct Lost;
 
 /// A running gateway.
 #[derive(Debug)]
@@ -148,7 +153,7 @@ fn serve_connection<S: Invoke>(socket: TcpStream, shared: &Arc<Shared<S>>, conne
         let shared = Arc::clone(&shared);
         async move {
             let (mut parts, body) = request.into_parts();
-            let request_id = shared.request_id();
+            let mut request_id = shared.request_id();
             let elsewhere = elsewhere(shared.stack.base_path(), &mut parts, &request_id);
             let mut response = match shared.names.check(&parts) {
                 Err(NotOurs::Host) => to_hyper(problem::own(
@@ -167,13 +172,13 @@ fn serve_connection<S: Invoke>(socket: TcpStream, shared: &Arc<Shared<S>>, conne
                     None if parts.uri.path() == RUSH && parts.method == Method::POST => {
                         race(&shared, &request_id, body).await
                     }
-                    None => to_hyper(answer(shared, &request_id, parts, body).await),
+                    None => to_hyper(answer(shared, &mut request_id, parts, body).await?),
                 },
             };
             if let Ok(id) = HeaderValue::from_str(&request_id) {
                 response.headers_mut().insert(REQUEST_ID, id);
             }
-            Ok::<_, Infallible>(response)
+            Ok::<_, Lost>(response)
         }
     });
     let connection = hyper::server::conn::http1::Builder::new()
@@ -204,57 +209,51 @@ fn elsewhere(base_path: &str, parts: &mut Parts, request_id: &str) -> Option<Res
     }
 }
 
-async fn answer<S: Invoke>(shared: Arc<Shared<S>>, request_id: &str, parts: Parts, body: Incoming) -> Response<Body> {
+/// Answers what is no rush. A sandbox may give the request another id.
+async fn answer<S: Invoke>(
+    shared: Arc<Shared<S>>,
+    request_id: &mut String,
+    parts: Parts,
+    body: Incoming,
+) -> Result<Response<Body>, Lost> {
     match (parts.uri.path(), &parts.method) {
         // The health route answers even under overload.
-        (HEALTH, &(Method::GET | Method::HEAD)) => return json_response(&json!({"status": "ok"})),
-        (HEALTH, _) => return problem::method_not_allowed(request_id, "GET, HEAD"),
+        (HEALTH, &(Method::GET | Method::HEAD)) => return Ok(json_response(&json!({"status": "ok"}))),
+        (HEALTH, _) => return Ok(problem::method_not_allowed(request_id, "GET, HEAD")),
+        (RUSH, _) => return Ok(problem::method_not_allowed(request_id, "POST")),
         _ => {}
     }
     let Ok(raw_path) = event::raw_path(&parts) else {
-        return problem::own(
+        return Ok(problem::own(
             request_id,
             StatusCode::URI_TOO_LONG,
             "uri-too-long",
             "The path and query are too long for every route.",
-        );
+        ));
     };
     // Before the permit, as on AWS: a function runs once its event is complete. So a slow body keeps nobody waiting.
     let body = match read(request_id, body).await {
         Ok(body) => body,
-        Err(problem) => return problem,
+        Err(problem) => return Ok(problem),
     };
-    let Ok(permit) = shared.limiter.acquire().await else { return problem::too_many_requests() };
-    match (raw_path.as_str(), &parts.method) {
-        (SETTLE, &Method::POST) => {
-            let id = request_id.to_owned();
-            return run(&shared, permit, request_id, |stack| async move {
-                match stack.settle().await {
-                    Ok(report) => json_response(&report),
-                    Err(error) => {
-                        tracing::error!(%error, "settle failed");
-                        problem::unavailable(&id, "Settle could not run. The log has the reason.")
-                    }
-                }
-            })
-            .await;
-        }
-        (path, &Method::POST) if path.trim_end_matches('/') == sqs::PATH => {
-            let operation = parts.headers.get("x-amz-target").and_then(|value| value.to_str().ok()).unwrap_or_default();
-            match shared.stack.sqs(operation, &body) {
-                Some(Ok(answer)) => return json_response(&answer),
-                Some(Err(SqsError::Queue(error))) => {
-                    tracing::error!(error = shared::error_chain(&error), "the queue of webhooks can't be used");
-                    return problem::unavailable(request_id, "The queue of webhooks can't be used.");
-                }
-                Some(Err(SqsError::Unsupported)) | None => {}
-            }
-        }
-        (SETTLE | RUSH, _) => return problem::method_not_allowed(request_id, "POST"),
-        _ => {}
+    let Ok(permit) = shared.limiter.acquire().await else { return Ok(problem::too_many_requests()) };
+    if let Some(own) = Own::find(&raw_path) {
+        let id = request_id.clone();
+        return Ok(run(&shared, permit, request_id, |stack| own.answer(stack, id, parts, body)).await);
     }
     if let Some(file) = page::answer(&parts, &raw_path, shared.stack.base_path(), || shared.stack.limits()) {
-        return file;
+        return Ok(file);
+    }
+    let fate = shared.stack.sandbox().map(|sandbox| {
+        if let Some(id) = sandbox.begin() {
+            *request_id = id;
+        }
+        sandbox.fate()
+    });
+    let Fate { pause, end } = fate.unwrap_or_default();
+    sleep(pause).await;
+    if end == (End::Unavailable { is_done: false }) {
+        return Ok(problem::unavailable(request_id, FAULT));
     }
     let matched = routes::find(parts.method.as_str(), &raw_path);
     let function = matched.function;
@@ -268,7 +267,11 @@ async fn answer<S: Invoke>(shared: Arc<Shared<S>>, request_id: &str, parts: Part
         // An answer that depends on the token depends here on the header that replaces it.
         response.headers_mut().append(VARY, HeaderValue::from_name(event::USER_HEADER));
     }
-    response
+    match end {
+        End::Answered => Ok(response),
+        End::Unavailable { .. } => Ok(problem::unavailable(request_id, FAULT)),
+        End::Lost => Err(Lost),
+    }
 }
 
 /// Starts a rush, whose lines are the body. A rush whose packet is refused is answered like the send.
@@ -349,7 +352,7 @@ async fn read(request_id: &str, body: Incoming) -> Result<Bytes, Response<Body>>
     }
 }
 
-fn json_response(value: &impl Serialize) -> Response<Body> {
+pub(super) fn json_response(value: &impl Serialize) -> Response<Body> {
     // The value has only strings and numbers, which always serialize.
     let mut response = Response::new(Body::Text(serde_json::to_string(value).unwrap_or_default()));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -12,6 +12,7 @@ mod watch;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::try_join_all;
@@ -21,7 +22,7 @@ use shared::config::WebhookAddresses;
 use shared::dynamodb::SdkTable;
 use shared::events::batch::{Answer, Batch};
 use shared::ledger::Ledger;
-use shared::ports::{System, TableError};
+use shared::ports::{Clock, System, TableError};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::watch as signal;
 use tokio::task::{JoinHandle, JoinSet};
@@ -74,12 +75,19 @@ pub struct Webhooks {
 
 impl Prepared {
     /// Opens the queue in `folder`, or one in memory. Dead letters of before are tried again.
-    pub fn open(folder: Option<&Path>, url: &str, secret: &str, rule: WebhookAddresses) -> Result<Self, WebhooksError> {
+    pub fn open(
+        folder: Option<&Path>,
+        url: &str,
+        secret: &str,
+        rule: WebhookAddresses,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, WebhooksError> {
         let receiver = Receiver::new(url, rule, true)?;
         let webhook = Webhook::new(receiver, SecretSource::Given(Arc::new(Secrets::parse(secret)?)));
-        let queue = Queue::open(folder.map(|folder| folder.join(FILE)).as_deref(), Arc::new(System))?;
+        let queue = Arc::new(Queue::open(folder.map(|folder| folder.join(FILE)).as_deref(), clock)?);
         let (committed, changes) = unbounded_channel();
-        Ok(Self { queue: Arc::new(queue), webhook, watch: Watch(committed), changes })
+        let watch = Watch { committed, queue: Arc::clone(&queue) };
+        Ok(Self { queue, webhook, watch, changes })
     }
 
     /// The queue, and what watches the transactions of a `DynamoDB` client for it.
@@ -96,7 +104,7 @@ impl Prepared {
         let ledger = Arc::new(Ledger::new(table.clone(), Arc::new(System)));
         let publisher = Publisher { currency, target: Arc::clone(&queue) as _, aside: None };
         let tasks = [
-            tokio::spawn(publish_all(changes, table, publisher, stopped.clone())),
+            tokio::spawn(publish_all(changes, table, publisher, Arc::clone(&queue), stopped.clone())),
             tokio::spawn(deliver(queue, Arc::new(webhook), ledger, stopped)),
         ];
         Webhooks { stop, tasks }
@@ -120,6 +128,7 @@ async fn publish_all(
     mut changes: UnboundedReceiver<Change>,
     table: SdkTable,
     publisher: Publisher,
+    queue: Arc<Queue>,
     mut stopped: signal::Receiver<bool>,
 ) {
     let mut committed = Vec::new();
@@ -140,13 +149,14 @@ async fn publish_all(
             }
             sleep(PAUSE).await;
         }
+        queue.under_way.fetch_sub(committed.len(), Ordering::SeqCst);
         committed.clear();
     }
 }
 
 async fn publish(changes: &[Change], table: &SdkTable, publisher: &Publisher) -> Result<Answer, TableError> {
     let records = try_join_all(changes.iter().map(|change| change.record(table))).await?;
-    Ok(publish::handle(publisher, &Batch { records }).await)
+    Ok(publish::handle(publisher, &Batch { records: records.into_iter().flatten().collect() }).await)
 }
 
 /// Gives messages to the function that delivers them, in batches, as Lambda does.
@@ -162,15 +172,17 @@ async fn deliver(
         if batches.len() >= BATCHES_AT_ONCE {
             batches.join_next().await;
         }
+        let under_way = UnderWay::new(&queue);
         match queue.receive() {
             Ok(batch) if !batch.records.is_empty() => {
-                let (queue, webhook, ledger) = (Arc::clone(&queue), Arc::clone(&webhook), Arc::clone(&ledger));
-                batches.spawn(async move { queue.deliver(&webhook, &ledger, batch).await });
+                let (webhook, ledger) = (Arc::clone(&webhook), Arc::clone(&ledger));
+                batches.spawn(async move { under_way.0.deliver(&webhook, &ledger, batch).await });
                 continue;
             }
             Ok(_) => {}
             Err(error) => tracing::warn!(error = shared::error_chain(&error), "the queue of webhooks can't be read"),
         }
+        drop(under_way);
         tokio::select! {
             () = queue.ready.notified() => {}
             () = sleep(PAUSE) => {}
@@ -179,4 +191,20 @@ async fn deliver(
         }
     }
     batches.join_all().await;
+}
+
+/// One batch that is being received or delivered.
+struct UnderWay(Arc<Queue>);
+
+impl UnderWay {
+    fn new(queue: &Arc<Queue>) -> Self {
+        queue.under_way.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(queue))
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.under_way.fetch_sub(1, Ordering::SeqCst);
+    }
 }

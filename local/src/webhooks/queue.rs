@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,11 +16,14 @@ use shared::events::batch::Batch;
 use shared::ledger::Ledger;
 use shared::ports::{Clock, Table};
 use tokio::sync::Notify;
+use tokio::time::{Instant, sleep};
 
 /// The most messages of a batch, as on AWS.
 const BATCH: u32 = 10;
 /// How long a received message is hidden: longer than any try takes.
 const HIDDEN: Duration = Duration::from_mins(1);
+/// How often [`Queue::delivered_within`] looks.
+const POLL: Duration = Duration::from_millis(10);
 
 const SCHEMA: &str = "
 PRAGMA journal_mode = WAL;
@@ -42,6 +46,8 @@ pub struct Queue {
     clock: Arc<dyn Clock>,
     /// Notified when messages were put.
     pub(super) ready: Notify,
+    /// Changes that are not put yet, and batches that are being received or delivered.
+    pub(super) under_way: AtomicUsize,
 }
 
 impl Queue {
@@ -52,7 +58,7 @@ impl Queue {
             None => Connection::open_in_memory()?,
         };
         connection.execute_batch(SCHEMA)?;
-        Ok(Self { connection: Mutex::new(connection), clock, ready: Notify::new() })
+        Ok(Self { connection: Mutex::new(connection), clock, ready: Notify::new(), under_way: AtomicUsize::new(0) })
     }
 
     /// Puts messages into the queue. One that waits there already, or is dead, can be received at once.
@@ -94,6 +100,34 @@ impl Queue {
                 tracing::warn!(error = shared::error_chain(&error), "a delivered webhook stays in the queue");
             }
         }
+    }
+
+    /// Waits until every message that can be received is delivered or hidden, with those of all changes until now. Returns whether that was
+    /// so within this time.
+    pub async fn delivered_within(&self, limit: Duration) -> Result<bool, QueueError> {
+        let give_up = Instant::now() + limit;
+        self.ready.notify_one();
+        loop {
+            // What is received between the first two looks is under way at the third, or delivered.
+            let looks = [self.is_at_rest(), self.counts()?[0] == 0, self.is_at_rest()];
+            if looks == [true; 3] {
+                return Ok(true);
+            }
+            if Instant::now() >= give_up {
+                return Ok(false);
+            }
+            sleep(POLL).await;
+        }
+    }
+
+    fn is_at_rest(&self) -> bool {
+        self.under_way.load(Ordering::SeqCst) == 0
+    }
+
+    /// Forgets all messages.
+    pub fn empty(&self) -> Result<(), QueueError> {
+        self.lock().execute("DELETE FROM messages", [])?;
+        Ok(())
     }
 
     /// Lets the dead letters be received again. Returns how many there were.

@@ -1,6 +1,8 @@
 //! Watches what is committed, and makes records of it as the table's stream has them on AWS.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use aws_sdk_dynamodb::config::interceptors::{
     BeforeSerializationInterceptorContextRef, FinalizerInterceptorContextRef,
@@ -15,6 +17,8 @@ use shared::events;
 use shared::ledger::keys::{self, PK, SK};
 use shared::ports::{Item, Key, Table, TableError};
 use tokio::sync::mpsc::UnboundedSender;
+
+use super::queue::Queue;
 
 /// What a transaction does to an item that may become an event.
 #[derive(Clone, Debug)]
@@ -35,7 +39,10 @@ enum Part {
 
 /// Watches the transactions of a `DynamoDB` client, and sends on what they changed.
 #[derive(Clone, Debug)]
-pub struct Watch(pub(super) UnboundedSender<Change>);
+pub struct Watch {
+    pub(super) committed: UnboundedSender<Change>,
+    pub(super) queue: Arc<Queue>,
+}
 
 impl Intercept for Watch {
     fn name(&self) -> &'static str {
@@ -63,8 +70,9 @@ impl Intercept for Watch {
         if let Some(Changes(changes)) = state.load::<Changes>()
             && context.output_or_error().is_some_and(|ended| ended.is_ok())
         {
+            self.queue.under_way.fetch_add(changes.len(), Ordering::SeqCst);
             // Without a receiver the stack has ended.
-            changes.iter().cloned().for_each(|change| drop(self.0.send(change)));
+            changes.iter().cloned().for_each(|change| drop(self.committed.send(change)));
         }
         Ok(())
     }
@@ -93,11 +101,14 @@ fn change(write: &TransactWriteItem) -> Option<Change> {
 }
 
 impl Change {
-    /// The change as a record of the table's stream.
-    pub async fn record(&self, table: &impl Table) -> Result<Value, TableError> {
+    /// The change as a record of the table's stream. There is none if a sandbox has been emptied since.
+    pub async fn record(&self, table: &impl Table) -> Result<Option<Value>, TableError> {
         let (name, image) = match &self.part {
             Part::Insert(item) => ("INSERT", item.clone()),
-            Part::Close | Part::Settle => ("MODIFY", table.get(self.key.clone()).await?.unwrap_or_default()),
+            Part::Close | Part::Settle => {
+                let Some(item) = table.get(self.key.clone()).await? else { return Ok(None) };
+                ("MODIFY", item)
+            }
         };
         let mut image = json!(image.into_inner());
         if matches!(self.part, Part::Close) {
@@ -105,6 +116,7 @@ impl Change {
             image["status"] = json!({"S": "closed"});
         }
         let keys = json!({PK: {"S": self.key.pk}, SK: {"S": self.key.sk}});
-        Ok(json!({"eventName": name, "dynamodb": {"Keys": keys, "NewImage": image, "SequenceNumber": "1"}}))
+        let record = json!({"eventName": name, "dynamodb": {"Keys": keys, "NewImage": image, "SequenceNumber": "1"}});
+        Ok(Some(record))
     }
 }

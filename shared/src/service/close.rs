@@ -7,7 +7,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::view::{PacketView, ViewPackets};
 use super::{Failure, Stores};
-use crate::domain::{Intervention, OperatorReason, PacketId, PartId, Signer, Terms};
+use crate::domain::{Intervention, OperatorReason, PacketId, PartId, Signer, Terms, Timestamp};
 use crate::ports::{HotStore, Loaded, Table};
 
 /// Parts that are closed at once.
@@ -27,6 +27,11 @@ impl<T: Table, H: HotStore> ClosePacket<T, H> {
     pub fn new(stores: Stores<T, H>, currency: String) -> Self {
         let view = ViewPackets::new(stores.clone(), currency);
         Self { closer: Closer::new(stores.clone()), stores, view }
+    }
+
+    /// The time now.
+    pub fn now(&self) -> Timestamp {
+        self.stores.clock.now()
     }
 
     /// Closes a packet in the name of `by`, and returns it as the operator sees it; `None`: there is no such packet. A closed packet

@@ -11,7 +11,7 @@ use hyper::body::Bytes;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use lambda_http::{Body, Request};
-use local::gateway::{Function, Gateway, Invoke, SettleFailed};
+use local::gateway::{Failed, Function, Gateway, Invoke};
 use shared::batching::AdmissionLimiter;
 use shared::dynamodb::SdkTable;
 use shared::redis::RedisStore;
@@ -42,8 +42,8 @@ impl Invoke for Answers {
         }
     }
 
-    async fn settle(&self) -> Result<Report, SettleFailed> {
-        Err(SettleFailed("there is no settle here".to_owned()))
+    async fn settle(&self) -> Result<Report, Failed> {
+        Err(Failed("there is no settle here".to_owned()))
     }
 }
 

@@ -13,7 +13,7 @@ use shared::dynamodb::{SdkTable, create_table};
 use shared::ports::{Clock, GrabAnswer, Grabber, HotStore, System};
 use shared::redis::{Connection, RedisConfig, RedisStore};
 use shared::service::{GrabOutcome, GrabSlip, NewPacket, SendOutcome, SendPacket, Stores};
-use shared::wiring::{self, Wiring};
+use shared::wiring::{self, Environment, Wiring};
 
 use crate::BoxError;
 use crate::clients::Grabs;
@@ -45,7 +45,8 @@ impl Engine {
             }
             _ => None,
         })?;
-        let wiring = Wiring::over(SdkTable::new(client, table).without_tokens(), config)?;
+        let (table, server) = (SdkTable::new(client, table).without_tokens(), wiring::redis(&config)?);
+        let wiring = Wiring::over(table, server, config, Environment::default());
         let deposit: RequestKey = "deposit".parse()?;
         wiring.stores().ledger.deposit(&SENDER.parse()?, &deposit, MAX_BALANCE, None, System.now()).await?;
         let send = wiring.send_packet();

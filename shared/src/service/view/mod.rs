@@ -109,6 +109,11 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         &self.currency
     }
 
+    /// The time now.
+    pub fn now(&self) -> Timestamp {
+        self.reads.stores.clock.now()
+    }
+
     /// A packet, for `viewer`.
     pub async fn packet(&self, id: PacketId, viewer: &UserId) -> Result<Viewed<PacketView>, Failure> {
         let terms = match self.visible(id, Some(viewer)).await? {

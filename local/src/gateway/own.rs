@@ -1,0 +1,115 @@
+//! The stack's own routes, below `/_local`, which no deployment has.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::request::Parts;
+use http::{Method, Response};
+use hyper::body::Bytes;
+use lambda_http::Body;
+use serde::Deserialize;
+use serde_json::json;
+use shared::http::Code;
+
+use super::server::json_response;
+use super::{Failed, Invoke, problem};
+use crate::sandbox::{ADVANCE_MAX, Sandbox};
+use crate::webhooks::sqs::{self, SqsError};
+
+const SETTLE: &str = "/_local/settle";
+const CLOCK: &str = "/_local/clock";
+const RESET: &str = "/_local/reset";
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Own {
+    Settle,
+    Clock,
+    Reset,
+    Sqs,
+}
+
+/// The body of a request to move the clock.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Advance {
+    advance_s: u64,
+}
+
+impl Own {
+    /// What is asked for at this decoded path, if it is one of these routes.
+    pub fn find(path: &str) -> Option<Self> {
+        match path {
+            SETTLE => Some(Self::Settle),
+            CLOCK => Some(Self::Clock),
+            RESET => Some(Self::Reset),
+            _ => (path.trim_end_matches('/') == sqs::PATH).then_some(Self::Sqs),
+        }
+    }
+
+    /// The answer.
+    pub async fn answer<S: Invoke>(self, stack: Arc<S>, id: String, parts: Parts, body: Bytes) -> Response<Body> {
+        match (self, parts.method.clone()) {
+            (Self::Settle, Method::POST) => {
+                let report = stack.settle().await;
+                report.map_or_else(|failed| undone(&id, "settle", &failed), |report| json_response(&report))
+            }
+            (Self::Clock, Method::GET | Method::POST) | (Self::Reset, Method::POST) => match stack.sandbox() {
+                Some(sandbox) => self.answer_of(&*stack, sandbox, &id, parts.method == Method::POST, &body).await,
+                None => {
+                    problem::of(&id, Code::RouteNotFound, "Only a sandbox has this: start the stack with --sandbox.")
+                }
+            },
+            (Self::Sqs, Method::POST) => {
+                let operation = parts.headers.get("x-amz-target").and_then(|value| value.to_str().ok());
+                match stack.sqs(operation.unwrap_or_default(), &body) {
+                    Some(Ok(answer)) => json_response(&answer),
+                    Some(Err(SqsError::Queue(error))) => {
+                        undone(&id, "the queue of webhooks", &Failed(shared::error_chain(&error)))
+                    }
+                    Some(Err(SqsError::Unsupported)) | None => {
+                        problem::of(&id, Code::RouteNotFound, "There is no such queue or operation.")
+                    }
+                }
+            }
+            (Self::Clock, _) => problem::method_not_allowed(&id, "GET, POST"),
+            (Self::Settle | Self::Reset | Self::Sqs, _) => problem::method_not_allowed(&id, "POST"),
+        }
+    }
+
+    /// The answer of a sandbox, which is its time afterwards.
+    async fn answer_of<S: Invoke>(
+        self,
+        stack: &S,
+        sandbox: &Sandbox,
+        id: &str,
+        is_post: bool,
+        body: &[u8],
+    ) -> Response<Body> {
+        let done = match (self, advance(body)) {
+            (Self::Reset, _) => stack.reset(sandbox).await,
+            _ if !is_post => Ok(()),
+            (_, Some(by)) => stack.advance(sandbox, by).await,
+            (_, None) => {
+                let expected = format!("The body must be {{advance_s: 0 to {}}}.", ADVANCE_MAX.as_secs());
+                return problem::of(id, Code::InvalidRequest, &expected);
+            }
+        };
+        match done {
+            Ok(()) => json_response(&json!({"now": sandbox.now().to_string()})),
+            Err(failed) => undone(id, "the sandbox", &failed),
+        }
+    }
+}
+
+/// How far the clock is to be moved.
+fn advance(body: &[u8]) -> Option<Duration> {
+    let Advance { advance_s } = serde_json::from_slice(body).ok()?;
+    Some(Duration::from_secs(advance_s)).filter(|by| *by <= ADVANCE_MAX)
+}
+
+/// The answer where the stack itself failed.
+fn undone(id: &str, what: &'static str, failed: &Failed) -> Response<Body> {
+    tracing::error!(request_id = id, error = %failed, "{what} failed");
+    problem::unavailable(id, &format!("It could not be done: {failed}."))
+}
