@@ -174,9 +174,9 @@ browse('an expired packet tells its sender what was taken and what came back, in
   const [taken, untouched] = [await send(), await send()];
   await grab(someone(), taken);
   const texts = {
-    'en-US': ['Your packet has expired', 'People opened 1 of 3 and got ¥1.00', 'Nobody opened it', '¥2.00 was left. It comes back to you shortly', '¥2.00 came back to you', '¥3.00 came back to you'],
-    'zh-CN': ['你的红包已过期', '被领走 1/3 个，共 ¥1.00', '没有人领', '还剩 ¥2.00，稍后退回给你', '¥2.00 已退回给你', '¥3.00 已退回给你'],
-    'zh-TW': ['你的紅包已過期', '被領走 1/3 個，共 ¥1.00', '沒有人領', '還剩 ¥2.00，稍後退還給你', '¥2.00 已退還給你', '¥3.00 已退還給你'],
+    'en-US': ['Expired', 'People opened 1 of 3 and got ¥1.00', 'Nobody opened it', '¥2.00 was left. It comes back to you shortly', '¥2.00 came back to you', '¥3.00 came back to you'],
+    'zh-CN': ['已过期', '被领走 1/3 个，共 ¥1.00', '没有人领', '还剩 ¥2.00，稍后退回给你', '¥2.00 已退回给你', '¥3.00 已退回给你'],
+    'zh-TW': ['已過期', '被領走 1/3 個，共 ¥1.00', '沒有人領', '還剩 ¥2.00，稍後退還給你', '¥2.00 已退還給你', '¥3.00 已退還給你'],
   };
   const pages = [];
   for (const [locale, [title, took, , left]] of Object.entries(texts)) {

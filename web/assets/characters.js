@@ -16,12 +16,10 @@ const NAMES = {
   lily: ['Lily', '莉莉', '莉莉'],
 };
 const LANGUAGES = ['en', 'zh-CN', 'zh-TW'];
-/** Those whose sign has a traditional form: 龍, 馬, 雞 and 豬. */
-const TRADITIONAL = ['erin', 'grace', 'judy', 'lily'];
 
 /** @type {import('./people.js').Hook} */
 export const profiles = (ids, language) => {
   const at = Math.max(0, LANGUAGES.indexOf(language));
-  const sign = (/** @type {string} */ id) => (language === 'zh-TW' && TRADITIONAL.includes(id) ? `${id}-tw` : id);
-  return Object.fromEntries(ids.filter((id) => Object.hasOwn(NAMES, id)).map((id) => [id, { name: NAMES[id]?.[at] ?? id, picture: `assets/characters.svg#${sign(id)}` }]));
+  const form = language === 'zh-TW' ? '-tw' : '';
+  return Object.fromEntries(ids.filter((id) => Object.hasOwn(NAMES, id)).map((id) => [id, { name: NAMES[id]?.[at] ?? id, picture: `assets/characters.svg#${id}${form}` }]));
 };

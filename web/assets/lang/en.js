@@ -142,7 +142,6 @@ const english = {
   'grab.expired.text': 'This packet has expired. What was left goes back to the sender.',
   'grab.closed': 'This packet was closed',
   'grab.closed.text': 'What was left goes back to the sender.',
-  'grab.own.expired': 'Your packet has expired',
   'grab.own.taken': 'People opened {claimed} of {total} and got {amount}',
   'grab.own.left': '{amount} was left. It comes back to you shortly',
   'grab.own.back': '{amount} came back to you',

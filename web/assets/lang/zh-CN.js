@@ -141,7 +141,6 @@ export const texts = {
   'grab.expired.text': '没领完的会退回给发红包的人。',
   'grab.closed': '红包已被关闭',
   'grab.closed.text': '没领完的会退回给发红包的人。',
-  'grab.own.expired': '你的红包已过期',
   'grab.own.taken': '被领走 {claimed}/{total} 个，共 {amount}',
   'grab.own.left': '还剩 {amount}，稍后退回给你',
   'grab.own.back': '{amount} 已退回给你',

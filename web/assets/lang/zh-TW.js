@@ -141,7 +141,6 @@ export const texts = {
   'grab.expired.text': '沒領完的會退還給發紅包的人。',
   'grab.closed': '這個紅包已被關閉',
   'grab.closed.text': '沒領完的會退還給發紅包的人。',
-  'grab.own.expired': '你的紅包已過期',
   'grab.own.taken': '被領走 {claimed}/{total} 個，共 {amount}',
   'grab.own.left': '還剩 {amount}，稍後退還給你',
   'grab.own.back': '{amount} 已退還給你',

@@ -90,7 +90,7 @@ export class ResultRoom {
   /** @param {Exclude<Outcome, 'grabbed'>} outcome */
   #lost(outcome) {
     const isOwn = outcome === 'expired' && this.#live.packet.sender_id === me();
-    return h('h1', { tabindex: '-1' }, t(isOwn ? 'grab.own.expired' : LOST[outcome][0]));
+    return h('h1', { tabindex: '-1' }, t(isOwn ? 'status.expired' : LOST[outcome][0]));
   }
 
   /** Returns what the user reads below the heading. To the sender, it says what was taken and what came back. */
