@@ -167,6 +167,43 @@ browse('a packet expires, and the undecided slips are refunded', async () => {
   assert.match(await textOf(page, '.history .tag'), /Over/);
 });
 
+browse('an expired packet tells its sender what was taken and what came back, in each language', async () => {
+  const sender = someone('sender');
+  await fund(sender, 1_000);
+  const send = async () => /** @type {string} */ ((await api(sender, 'POST', '/packets', { split: 'equal', total_amount: 300, count: 3, expires_in_s: 1 })).packet_id);
+  const [taken, untouched] = [await send(), await send()];
+  await grab(someone(), taken);
+  const texts = {
+    'en-US': ['Expired', 'People opened 1 of 3 and got ¥1.00', 'Nobody opened it', '¥2.00 was left. It comes back to you shortly', '¥2.00 came back to you', '¥3.00 came back to you'],
+    'zh-CN': ['已过期', '被领走 1/3 个，共 ¥1.00', '没有人领', '还剩 ¥2.00，稍后退回给你', '¥2.00 已退回给你', '¥3.00 已退回给你'],
+    'zh-TW': ['已過期', '被領走 1/3 個，共 ¥1.00', '沒有人領', '還剩 ¥2.00，稍後退還給你', '¥2.00 已退還給你', '¥3.00 已退還給你'],
+  };
+  const pages = [];
+  for (const [locale, [title, took, , left]] of Object.entries(texts)) {
+    const page = await person({ name: sender, locale });
+    await assertSoon(async () => (await api(sender, 'GET', `/packets/${taken}`)).status === 'expired');
+    await page.goto(`${stack.url}/p/${taken}`);
+    await page.waitForSelector('.result[data-outcome=expired]');
+    assert.equal(await textOf(page, 'h1'), title);
+    assert.deepEqual(await page.locator('.after p').allTextContents(), [took, left]);
+    pages.push({ page, locale });
+  }
+  await assertSoon(async () => {
+    await api(sender, 'POST', '/_local/settle');
+    return (await Promise.all([taken, untouched].map((id) => api(sender, 'GET', `/packets/${id}`)))).every(({ status }) => status === 'settled');
+  });
+  for (const { page, locale } of pages) {
+    const [, took, nobody, , back, all] = texts[/** @type {keyof typeof texts} */ (locale)];
+    // The page follows the refund by itself.
+    await page.waitForFunction((wanted) => document.querySelector('.after p:last-child')?.textContent === wanted, back);
+    assert.equal(await textOf(page, '.after p'), took);
+    await page.goto(`${stack.url}/#/p/${untouched}`);
+    await page.waitForSelector('.none:not([hidden])');
+    assert.deepEqual(await page.locator('.after p').allTextContents(), [nobody, all]);
+    assert.equal(await textOf(page, '.none'), nobody);
+  }
+});
+
 browse('a packet that the operator closes is closed by itself, at a tap, and after a reload', async () => {
   for (const [locale, way, says] of /** @type {const} */ ([
     ['zh-CN', 'by itself', /红包已被关闭/],

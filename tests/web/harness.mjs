@@ -201,6 +201,87 @@ export async function assertAccessible(page, screen) {
   assert.deepEqual(serious.map((/** @type {any} */ { id: rule, nodes }) => `${rule}: ${nodes.map((/** @type {any} */ node) => node.html).join(' | ')}`), [], screen);
 }
 
+/**
+ * Fails if anything on the page does not fit the window. No text is clipped, covered or outside, and no number breaks over a line.
+ * Nothing covers a control or a picture. What can be scrolled into view fits too, unless it is `atOnce`.
+ * @param {Page} page
+ * @param {string} screen
+ * @param {string[]} [atOnce] selectors of what the user has to see without scrolling
+ */
+export async function assertFits(page, screen, atOnce = []) {
+  const faults = await page.evaluate((selectors) => {
+    /** @type {Set<string>} */
+    const found = new Set();
+    // The front of an envelope that lies on its face is still there, behind.
+    const hidden = '.unseen, .skip, .turned .front';
+    const nameOf = (/** @type {Element} */ element) => `${element.localName}${element.id && `#${element.id}`}.${element.getAttribute('class') ?? ''}`;
+    // A radio button without a look lies over its label, and takes the presses.
+    const isSeen = (/** @type {Element} */ element) => element.checkVisibility({ opacityProperty: true, visibilityProperty: true });
+    const isOpen = (/** @type {Element} */ element, /** @type {number} */ x, /** @type {number} */ y) => {
+      const top = document.elementsFromPoint(x, y).find(isSeen);
+      return top !== undefined && (element.contains(top) || top.contains(element));
+    };
+    const check = (/** @type {Element} */ element, /** @type {DOMRect} */ { left, right, top, bottom, width, height }, /** @type {string} */ what, share = 0.42) => {
+      if (left < -0.5 || right > innerWidth + 0.5) found.add(`${what} is outside the window`);
+      const [x, y, dx, dy] = [(left + right) / 2, (top + bottom) / 2, width / 2 - Math.max(2, width * 0.08), height * share];
+      for (const [px, py] of /** @type {const} */ ([[x, y], [x - dx, y], [x + dx, y], [x, y - dy], [x, y + dy]])) {
+        if (!isOpen(element, px, py)) found.add(`${what} is covered by ${document.elementsFromPoint(px, py).filter(isSeen).slice(0, 1).map(nameOf)}`);
+      }
+    };
+    for (const selector of selectors) {
+      const element = document.querySelector(selector);
+      if (!element) found.add(`${selector} is missing`);
+      else check(element, element.getBoundingClientRect(), `at once: ${selector}`);
+    }
+    if (document.documentElement.scrollWidth > innerWidth) found.add(`the page is ${document.documentElement.scrollWidth} wide`);
+    for (const element of document.querySelectorAll('a, button, input, select, textarea, summary, .coin, .glyph, .qr, .avatar')) {
+      if (!isSeen(element) || element.closest(hidden)) continue;
+      element.scrollIntoView({ block: element.closest('.scroll') ? 'center' : 'start', inline: 'center', behavior: 'instant' });
+      const box = element.getBoundingClientRect();
+      if (element.getClientRects().length === 1) check(element, box, nameOf(element));
+      const card = element.closest('.chips') ? null : element.closest('.card');
+      if (card && box.right > card.getBoundingClientRect().right - 8) found.add(`${nameOf(element)} is outside its card`);
+      if (!(element instanceof HTMLSelectElement)) continue;
+      const width = element.offsetWidth;
+      element.style.cssText = 'position: absolute; width: auto; max-width: none; field-sizing: content';
+      if (element.offsetWidth > width + 1) found.add(`${nameOf(element)} cuts its choice`);
+      element.style.cssText = '';
+    }
+    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+      const text = /** @type {Text} */ (texts.currentNode);
+      const element = /** @type {Element} */ (text.parentElement);
+      if (!text.data.trim() || !isSeen(element) || element.closest(`${hidden}, option, textarea, noscript`)) continue;
+      element.scrollIntoView({ block: element.closest('.scroll') ? 'center' : 'start', inline: 'center', behavior: 'instant' });
+      const range = document.createRange();
+      range.selectNodeContents(text);
+      const what = `${nameOf(element)} “${text.data.slice(0, 40)}”`;
+      for (const rect of range.getClientRects()) {
+        let isCut = false;
+        for (let around = /** @type {Element | null} */ (element); around && !isCut; around = around.parentElement) {
+          const { overflowX, textOverflow } = getComputedStyle(around);
+          const [box, clips] = [around.getBoundingClientRect(), overflowX !== 'visible' || around.matches('.button, .chip, .tag')];
+          isCut = clips && (rect.left < box.left - 1 || rect.right > box.right + 1 || rect.top < box.top - 4 || rect.bottom > box.bottom + 4);
+          // A name of 128 letters ends in an ellipsis, and rows of choices and tables scroll.
+          if (isCut && textOverflow !== 'ellipsis' && !/auto|scroll/.test(overflowX)) found.add(`${what} is cut by ${nameOf(around)}`);
+        }
+        // A font is higher than its letters, so lines of text may overlap.
+        if (!isCut) check(element, rect, what, 0.3);
+      }
+      // The number of a user or a key may break: they have no meaning as numbers.
+      if (element.closest('[data-user], .hex')) continue;
+      for (const { index, 0: digits } of text.data.matchAll(/[-+¥]*\d[\d.,:]*/g)) {
+        range.setStart(text, index);
+        range.setEnd(text, index + digits.length);
+        if (new Set([...range.getClientRects()].map(({ top }) => Math.round(top))).size > 1) found.add(`${what} breaks ${digits}`);
+      }
+    }
+    scrollTo(0, 0);
+    return [...found];
+  }, atOnce);
+  assert.deepEqual(faults, [], screen);
+}
+
 /** Whether an element lies wholly in the window. @param {Page} page @param {string} selector */
 export const isInView = (page, selector) =>
   page.evaluate((wanted) => {

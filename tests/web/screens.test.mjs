@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 
-import { api, apiOf, assertAccessible, assertSoon, browse, essential, fund, grab, packet, person, program, someone, stack, startStack, textOf } from './harness.mjs';
+import { api, apiOf, assertAccessible, assertFits, assertSoon, browse, essential, fund, grab, packet, person, program, someone, stack, startStack, textOf } from './harness.mjs';
 
 browse('the language follows the browser; a switch of it survives a reload', async () => {
   for (const [locale, title, lang] of /** @type {const} */ ([['zh-CN', '发红包', 'zh-CN'], ['zh-TW', '發紅包', 'zh-TW'], ['zh-HK', '發紅包', 'zh-TW'], ['en-GB', 'Send a red packet', 'en'], ['fr-FR', 'Send a red packet', 'en']])) {
@@ -49,19 +49,93 @@ browse('each screen has its own title, every control can be hit with a finger, a
   assert.equal(await page.evaluate(() => /** @type {any} */ (getComputedStyle(/** @type {Element} */ (document.querySelector('#open')))).webkitTapHighlightColor), 'rgba(0, 0, 0, 0)');
 });
 
-browse('no screen is wider than a small phone, in any language', async () => {
-  const { id, sender } = await packet({ greeting: '恭'.repeat(64), count: 2 });
-  await grab(`${'x'.repeat(120)}${someone()}`.slice(0, 128), id);
-  await grab(someone(), id);
+browse('on a small phone nothing is covered, cut or broken, on any screen and in any language', async () => {
+  const sender = someone('sender');
+  await fund(sender, 100_000_000);
+  const send = async (/** @type {object} */ terms) => {
+    const sent = await api(sender, 'POST', '/packets', { split: 'random', total_amount: 88_888, count: 10, ...terms });
+    assert.ok(sent.packet_id, JSON.stringify(sent));
+    return /** @type {string} */ (sent.packet_id);
+  };
+  const over = await send({ greeting: '恭'.repeat(64), cover: 'spring' });
+  for (const name of [`${'x'.repeat(120)}${someone()}`.slice(0, 128), sender, ...Array.from({ length: 8 }, () => someone())]) await grab(name, over);
+  const open = await send({ greeting: 'Best wishes to all of you, and thank you for everything this year' .slice(0, 64), total_amount: 1_888_888, count: 1_000 });
+  const word = await send({ passphrase: 'sesame', cover: 'birthday' });
+  const early = await send({ starts_at: new Date(Date.now() + 3 * 86_400_000).toISOString() });
+  const watched = await send({ recipients: ['somebody'] });
+  const late = await send({ expires_in_s: 1, split: 'equal', total_amount: 3_000_000, count: 150 });
+  await assertSoon(async () => {
+    await api(sender, 'POST', '/_local/settle');
+    return (await api(sender, 'GET', `/packets/${late}`)).status === 'settled';
+  });
   for (const locale of ['zh-CN', 'zh-TW', 'en-US']) {
-    const page = await person({ name: sender, locale, width: 320, height: 568 });
-    for (const path of ['/', '/mine/sent', '/mine', '/mine/statement', `/p/${id}`, `/sent/${id}`, `/verify/${id}`, '/rush']) {
-      await page.goto(`${stack.url}/#${path}`);
-      await page.waitForSelector('main h1');
+    const page = await person({ name: sender, locale, width: 320, height: 568, still: true, allow: /status of (403|404)|ERR_FAILED/ });
+    /** @type {string[]} */
+    const faults = [];
+    const check = async (/** @type {string} */ screen, /** @type {string[]} */ ...atOnce) => {
+      await page.evaluate(() => scrollTo(0, 0));
       await page.waitForTimeout(350);
-      const wide = await page.evaluate(() => document.documentElement.scrollWidth);
-      assert.ok(wide <= 320, `${path} in ${locale} is ${wide} wide`);
-    }
+      await assertFits(page, `${screen} in ${locale}`, atOnce).catch((error) => faults.push(`${screen} in ${locale}: ${error.actual?.join() ?? error}`));
+    };
+    const visit = async (/** @type {string} */ path, /** @type {string} */ selector, /** @type {string[]} */ ...atOnce) => {
+      // Another page in between: a change of only the fragment would leave the old screen for a moment.
+      await page.goto(`${stack.url}/config.json`);
+      await page.goto(stack.url + path);
+      await page.waitForSelector(selector);
+      await check(path, ...atOnce);
+    };
+    await visit('/', '#total', '.amount', '.sticky .button');
+    await page.click('summary');
+    await page.fill('#total', '88888.88');
+    await page.fill('#count', '1000');
+    await page.fill('#greeting', '祝'.repeat(60));
+    await check('a filled form', '.amount', '.sticky .button');
+    await page.check('input[value=equal]');
+    await page.fill('#total', '200');
+    await page.fill('#count', '100000');
+    await check('more than the balance');
+    await page.fill('#total', '1,234');
+    await page.fill('#count', 'x');
+    await page.fill('#greeting', '祝'.repeat(70));
+    await check('a form with faults');
+    await visit('/', '#total');
+    await page.route('**/packets', (route) => route.abort());
+    await page.fill('#count', '10');
+    await page.fill('#greeting', '');
+    await page.fill('#total', '8.88');
+    await page.click('.sticky .button');
+    await page.waitForSelector('.state .bad', { timeout: 60_000 });
+    await check('a send without an answer', '.state .bad', '.state .button', '.state .link');
+    await page.click('.state .link');
+    await page.unroute('**/packets');
+    await visit(`/#/sent/${open}`, '.qr');
+    await visit(`/p/${open}`, '#open', '#open', '.ends', '.below > .button');
+    await visit(`/p/${early}`, '#open', '#open', '.starts');
+    await visit(`/p/${watched}`, '.envelope-status');
+    await visit(`/p/${word}`, '#open', '#open', '#word', '#status');
+    await page.fill('#word', 'no');
+    await page.click('.asks .button');
+    await page.waitForSelector('#word[aria-invalid=true]');
+    await check('a wrong passphrase', '#word', '#status');
+    await visit(`/p/${over}`, '.claim', '.won', '.verify');
+    await visit(`/p/${late}`, '.result', '.lost h1', '.lost .button');
+    await visit(`/#/verify/${over}`, '.proof');
+    await visit('/#/mine', '.history li');
+    await visit('/#/mine/sent', '.history li');
+    await visit('/#/mine/statement', '.history li');
+    await visit('/p/01JZZZZZZZZZZZZZZZZZZZZZZZ', '.notice', '.notice h1', '.notice .button');
+    await visit('/#/nowhere', '.notice', '.notice .button');
+    await visit('/#/rush', '#users');
+    await page.fill('#total', '1,234');
+    await page.click('.race .button');
+    await check('a rush with faults');
+    await page.fill('#total', '8888.88');
+    await page.fill('#users', '200');
+    await page.selectOption('#over', '0');
+    await page.click('.race .button');
+    await page.waitForSelector('.sum[data-balanced=true]', { timeout: 60_000 });
+    await check('a rush');
+    assert.deepEqual(faults, []);
   }
 });
 

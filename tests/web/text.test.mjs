@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 
+import { profiles } from '../../web/assets/characters.js';
 import { cleanGreeting, inWords, readAmount, readCount, writeAmount } from '../../web/assets/input.js';
 
 /** Texts that can be read in one way, with the amount in hundredths. @type {[string, number][]} */
@@ -90,6 +91,17 @@ test('every language has the same texts with the same placeholders', async () =>
   for (const other of others) {
     assert.deepEqual(Object.keys(other).sort(), Object.keys(en).sort());
     for (const key of Object.keys(en)) assert.equal(holes(other[key]), holes(en[key]), key);
+  }
+});
+
+test('every character has a picture, and traditional Chinese has traditional signs', async () => {
+  const drawn = await readFile(new URL('../../web/assets/characters.svg', import.meta.url), 'utf8');
+  const ids = ['alice', 'bob', 'carol', 'dave', 'erin', 'frank', 'grace', 'heidi', 'ivan', 'judy', 'kevin', 'lily'];
+  for (const language of ['en', 'zh-CN', 'zh-TW']) {
+    const known = await profiles(ids, language);
+    const signs = ids.map((id) => known[id]?.picture?.split('#')[1] ?? '');
+    for (const sign of signs) assert.ok(drawn.includes(`<view id="${sign}"`), sign);
+    assert.equal(signs.includes('erin-tw'), language === 'zh-TW', 'the dragon');
   }
 });
 

@@ -20,5 +20,6 @@ const LANGUAGES = ['en', 'zh-CN', 'zh-TW'];
 /** @type {import('./people.js').Hook} */
 export const profiles = (ids, language) => {
   const at = Math.max(0, LANGUAGES.indexOf(language));
-  return Object.fromEntries(ids.filter((id) => Object.hasOwn(NAMES, id)).map((id) => [id, { name: NAMES[id]?.[at] ?? id, picture: `assets/characters.svg#${id}` }]));
+  const form = language === 'zh-TW' ? '-tw' : '';
+  return Object.fromEntries(ids.filter((id) => Object.hasOwn(NAMES, id)).map((id) => [id, { name: NAMES[id]?.[at] ?? id, picture: `assets/characters.svg#${id}${form}` }]));
 };

@@ -21,11 +21,15 @@ export class ResultRoom {
   #live;
   #got;
   #heading;
+  /** @type {Outcome} */
+  #outcome;
 
   /** @param {Live} live @param {Outcome} outcome @param {{amount: number} | null} got @param {AbortSignal} signal @param {boolean} isNew */
   constructor(live, outcome, got, signal, isNew) {
     this.#live = live;
+    this.#outcome = outcome;
     const { packet } = live;
+    const isMine = packet.sender_id === me();
     const won = outcome === 'grabbed' && got ? got.amount : null;
     this.#got = won;
     const look = coverOf(packet.cover);
@@ -35,7 +39,7 @@ export class ResultRoom {
     const from = h('p', { class: 'from' }, avatar(packet.sender_id), person(packet.sender_id, 'grab.from'));
     const list = new ClaimsList(live, signal);
     this.gone = h('p', { class: 'gone' });
-    const text = outcome === 'grabbed' ? null : LOST[outcome][1];
+    this.after = h('div', { class: 'after' });
     this.ticket =
       won === null
         ? h(
@@ -44,8 +48,8 @@ export class ResultRoom {
             from,
             this.#heading,
             this.gone,
-            text && h('p', { class: 'after' }, t(text)),
-            h('p', { class: 'row' }, h('button', { class: 'button gold', onClick: () => list.node.scrollIntoView({ behavior: mayMove() ? 'smooth' : 'auto' }) }, t('grab.others')), h('a', { class: 'button outlined', href: '#/' }, t('grab.sendOne'))),
+            this.after,
+            h('p', { class: 'row' }, h('button', { class: 'button gold', onClick: () => list.node.scrollIntoView({ behavior: mayMove() ? 'smooth' : 'auto' }) }, t('grab.others')), h('a', { class: 'button outlined', href: '#/' }, t(isMine ? 'sent.another' : 'grab.sendOne'))),
           )
         : h(
             'div',
@@ -73,6 +77,7 @@ export class ResultRoom {
   #update() {
     const { packet } = this.#live;
     this.luck.hidden = packet.best?.user_id !== me();
+    this.after.replaceChildren(...this.#story().map((text) => h('p', null, text)));
     this.luck.closest('.ticket')?.classList.toggle('best', !this.luck.hidden);
     const mark = [h('span', { class: 'mark' }, t('grab.fair.check')), tick()];
     this.seal.replaceChildren(
@@ -84,7 +89,22 @@ export class ResultRoom {
 
   /** @param {Exclude<Outcome, 'grabbed'>} outcome */
   #lost(outcome) {
-    return h('h1', { tabindex: '-1' }, t(LOST[outcome][0]));
+    const isOwn = outcome === 'expired' && this.#live.packet.sender_id === me();
+    return h('h1', { tabindex: '-1' }, t(isOwn ? 'status.expired' : LOST[outcome][0]));
+  }
+
+  /** Returns what the user reads below the heading. To the sender, it says what was taken and what came back. */
+  #story() {
+    if (this.#outcome === 'grabbed') return [];
+    const { sender_id, status, claimed_count: claimed, count: total, claimed_amount, total_amount, refunded_amount } = this.#live.packet;
+    if (sender_id === me() && (this.#outcome === 'expired' || this.#outcome === 'closed')) {
+      return [
+        claimed > 0 ? t('grab.own.taken', { claimed, total, amount: money(claimed_amount) }) : t('grab.nobody.over'),
+        status === 'settled' ? t('grab.own.back', { amount: money(refunded_amount) }) : t('grab.own.left', { amount: money(total_amount - claimed_amount) }),
+      ];
+    }
+    const text = LOST[this.#outcome][1];
+    return text ? [t(text)] : [];
   }
 
   /** Moves focus and view to the result, and tells it to screen readers. */
@@ -162,7 +182,7 @@ export class ClaimsList {
     this.bar = h('progress', { max: live.packet.count, 'aria-hidden': 'true' });
     this.pins = h('ol', { class: 'pins', hidden: true });
     this.rows = h('ol', { class: 'claims' });
-    this.none = h('p', { class: 'none' }, t('grab.nobody'));
+    this.none = h('p', { class: 'none' });
     this.more = h('button', { class: 'button plain', hidden: true }, t('more'));
     this.foot = h('div', { class: 'foot' });
     this.node = h('section', { class: 'card who', id: 'who' }, h('h2', null, t('grab.who')), this.progress, this.bar, this.pins, this.rows, this.none, this.more, this.foot);
@@ -181,11 +201,12 @@ export class ClaimsList {
   /** Shows what the packet itself tells. */
   #head() {
     const { packet } = this.#live;
-    const { claimed_count, count, claimed_amount, total_amount, refunded_amount } = packet;
+    const { claimed_count, count, claimed_amount, total_amount, refunded_amount, status } = packet;
     this.progress.textContent = t('grab.progress', { claimed: claimed_count, total: count, amount: money(claimed_amount), sum: money(total_amount) });
     this.bar.value = claimed_count;
+    this.none.textContent = t(status === 'open' || status === 'scheduled' ? 'grab.nobody' : 'grab.nobody.over');
     this.none.hidden = claimed_count > 0 || this.#claims.length > 0;
-    this.foot.replaceChildren(refunded_amount > 0 ? h('p', { class: 'hint' }, t('grab.refunded', { amount: money(refunded_amount) })) : '');
+    this.foot.replaceChildren(refunded_amount > 0 ? h('p', { class: 'hint' }, t(packet.sender_id === me() ? 'mine.refunded' : 'grab.refunded', { amount: money(refunded_amount) })) : '');
     const { mine, best } = packet;
     /** @type {Shown[]} */
     const pinned = [];
