@@ -50,7 +50,7 @@ enum Command {
     Run(Run),
     /// Run as a worker to be killed; the harness starts these
     #[command(hide = true)]
-    Worker(Worker),
+    Worker(Box<Worker>),
 }
 
 #[derive(Debug, clap::Args)]
