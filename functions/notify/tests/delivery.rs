@@ -179,12 +179,14 @@ async fn a_request_is_a_post_of_json_to_the_whole_url_over_a_connection_that_is_
     for part in [
         "content-type: application/json\r\n",
         "webhook-id: evt_38FS4S83HF3Y07WMYNH727QYT0_claimed_7\r\n",
-        "webhook-timestamp: 1795181410\r\n",
         "webhook-signature: v1,",
         "user-agent: hongbao/",
     ] {
         assert!(request.contains(part), "{part}: {request}");
     }
+    let at = request.split("webhook-timestamp: ").nth(1).and_then(|rest| rest.lines().next()).unwrap();
+    let at = Timestamp::from_ms(at.parse::<u64>().unwrap() * 1_000);
+    assert!(System.now().since(at) < Duration::from_mins(1), "receivers compare {at} with their own clock");
 }
 
 #[tokio::test]
