@@ -9,7 +9,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createInterface } from 'node:readline';
 
-import { Hongbao, Problem, type SendRequest } from 'hongbao-client';
+import { Hongbao, type SendRequest } from 'hongbao-client';
 import { verify } from 'hongbao-client/webhooks';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 
@@ -47,7 +47,7 @@ async function startSandbox(...flags: string[]) {
   };
   return {
     operator: new Hongbao({ baseUrl: url }),
-    as: (user: string) => new Hongbao({ baseUrl: url, headers: { 'X-User-Id': user } }),
+    as: (user: string) => new Hongbao({ baseUrl: url, headers: () => ({ 'X-User-Id': user }) }),
     now: async () => Date.parse((await own('GET', 'clock')).now),
     /** Moves the clock. It returns once all that became due is settled and delivered. */
     advance: (seconds: number) => own('POST', 'clock', { advance_s: seconds }),

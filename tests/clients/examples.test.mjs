@@ -167,6 +167,8 @@ test('the tests of an app pass in a sandbox, in Python and in TypeScript', async
   await copyFile(repository('examples/app.test.ts'), join(app.folder, 'app.test.ts'));
   await symlink(repository('tests/clients/tools/node_modules/vitest'), join(app.folder, 'node_modules/vitest'));
   const tool = (/** @type {string} */ name) => repository(`tests/clients/tools/node_modules/.bin/${name}`);
+  const types = ['--types', 'node', '--typeRoots', repository('tests/clients/tools/node_modules/@types')];
+  await run(tool('tsc'), ['--noEmit', '--strict', '--skipLibCheck', '--module', 'nodenext', '--target', 'es2023', ...types, 'app.test.ts'], app.folder);
   assert.match(await run(tool('vitest'), ['run', '--reporter=tap-flat'], app.folder, { ...env, CI: '1' }), /^1\.\.5$/m);
 });
 
