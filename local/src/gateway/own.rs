@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::HeaderValue;
+use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{Method, Response};
 use hyper::body::Bytes;
 use lambda_http::Body;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shared::http::Code;
 
-use super::server::json_response;
 use super::{Failed, Invoke, problem};
 use crate::sandbox::{ADVANCE_MAX, Sandbox};
 use crate::webhooks::sqs::{self, SqsError};
@@ -112,4 +113,12 @@ fn advance(body: &[u8]) -> Option<Duration> {
 fn undone(id: &str, what: &'static str, failed: &Failed) -> Response<Body> {
     tracing::error!(request_id = id, error = %failed, "{what} failed");
     problem::unavailable(id, &format!("It could not be done: {failed}."))
+}
+
+/// An answer that is no problem.
+pub fn json_response(value: &impl Serialize) -> Response<Body> {
+    // The value has only strings and numbers, which always serialize.
+    let mut response = Response::new(Body::Text(serde_json::to_string(value).unwrap_or_default()));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
 }

@@ -15,7 +15,6 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use jiff::Timestamp;
 use lambda_http::Body;
-use serde::Serialize;
 use serde_json::json;
 use shared::batching::{AdmissionLimiter, Permit};
 use shared::http::{Code, REQUEST_ID};
@@ -26,7 +25,7 @@ use tokio::time::{sleep, timeout};
 
 use super::event::{self, Origin};
 use super::names::{Names, NotOurs};
-use super::own::Own;
+use super::own::{Own, json_response};
 use super::rush::{self, Race};
 use super::{Invoke, page, problem, routes};
 use crate::sandbox::{End, Fate};
@@ -350,13 +349,6 @@ async fn read(request_id: &str, body: Incoming) -> Result<Bytes, Response<Body>>
         Ok(Err(_)) => Err(problem::of(request_id, Code::InvalidRequest, "The body cannot be read.")),
         Ok(Ok(body)) => Some(body.to_bytes()).filter(|bytes| bytes.len() <= BODY_BYTES_MAX).ok_or_else(too_large),
     }
-}
-
-pub(super) fn json_response(value: &impl Serialize) -> Response<Body> {
-    // The value has only strings and numbers, which always serialize.
-    let mut response = Response::new(Body::Text(serde_json::to_string(value).unwrap_or_default()));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
 }
 
 fn to_hyper(response: Response<Body>) -> Response<Outgoing> {
