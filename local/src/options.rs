@@ -33,7 +33,7 @@ pub struct Options {
     #[arg(long, conflicts_with_all = ["data_dir", "redis_url", "dynamodb_url"])]
     pub sandbox: bool,
 
-    /// Make ids, amounts and answers the same each time; the clock then stands still between requests, and settle runs only on request
+    /// Make ids, amounts and answers the same each time; the clock then goes on only with requests, and settle runs only on request
     #[arg(long, value_name = "NUMBER", requires = "sandbox")]
     pub seed: Option<u64>,
 

@@ -239,6 +239,7 @@ async fn only_a_sandbox_has_a_clock_to_move_and_odd_moves_are_refused() {
         assert_eq!((status, &problem["code"]), (400, &"invalid-request".into()), "{body}");
     }
     assert_eq!(sandbox.try_ask("DELETE", "/_local/clock", Value::Null).await.unwrap().0, 405);
+    assert_eq!(sandbox.http.head(format!("{}/_local/clock", sandbox.local.url())).send().await.unwrap().status(), 200);
     let local = Local::start(Options::ephemeral()).await.unwrap();
     for (method, path) in [("GET", "/_local/clock"), ("POST", "/_local/clock"), ("POST", "/_local/reset")] {
         let answer = reqwest::Client::new().request(method.parse().unwrap(), format!("{}{path}", local.url())).send();

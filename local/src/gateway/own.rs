@@ -55,7 +55,9 @@ impl Own {
                 let report = stack.settle().await;
                 report.map_or_else(|failed| undone(&id, "settle", &failed), |report| json_response(&report))
             }
-            (Self::Clock, Method::GET | Method::POST) | (Self::Reset, Method::POST) => match stack.sandbox() {
+            (Self::Clock, Method::GET | Method::HEAD | Method::POST) | (Self::Reset, Method::POST) => match stack
+                .sandbox()
+            {
                 Some(sandbox) => self.answer_of(&*stack, sandbox, &id, parts.method == Method::POST, &body).await,
                 None => {
                     problem::of(&id, Code::RouteNotFound, "Only a sandbox has this: start the stack with --sandbox.")
@@ -73,7 +75,7 @@ impl Own {
                     }
                 }
             }
-            (Self::Clock, _) => problem::method_not_allowed(&id, "GET, POST"),
+            (Self::Clock, _) => problem::method_not_allowed(&id, "GET, HEAD, POST"),
             (Self::Settle | Self::Reset | Self::Sqs, _) => problem::method_not_allowed(&id, "POST"),
         }
     }
