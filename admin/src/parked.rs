@@ -50,6 +50,7 @@ pub async fn replay(deployed: &Deployed, asked: &Asked, by: Option<Signer>, json
                 ("still parked".to_owned(), Some(reason))
             }
             Ok(Replayed::Committed(claim)) => (format!("committed: {}", claim.amount), None),
+            Ok(Replayed::Suspended) => ("void: the user is suspended".to_owned(), None),
             Ok(Replayed::HadClaim(claim)) if claim.slip == held.hold.slip => {
                 (format!("was committed before: {}", claim.amount), None)
             }

@@ -632,8 +632,10 @@ export interface paths {
         /**
          * Suspend a user
          * @description From the answer on, a send or a withdrawal of the user is a 403 `account-suspended`. Earlier sends and withdrawals stay, and
-         *     repeating such a request shows its first answer. The user may grab, and money still comes in. A user may be suspended before
-         *     they have a wallet. Another reason replaces the suspension; the same one leaves it as it is.
+         *     repeating such a request shows its first answer. Money still comes in, and so do slips unless `grabs` is true: then a grab that
+         *     would win is a 403 too. Slips that the user has stay theirs. A packet that was sent with `GRAB_ACK=redis` does not ask whether
+         *     a user is suspended. A user may be suspended before they have a wallet. Another request replaces the suspension; the same one
+         *     leaves it as it is.
          */
         put: operations["suspendUser"];
         post?: never;
@@ -868,6 +870,11 @@ export interface components {
         ReasonRequest: {
             reason: components["schemas"]["OperatorReason"];
         };
+        SuspensionRequest: {
+            reason: components["schemas"]["OperatorReason"];
+            /** @description Whether the user may not grab either. Left out or null, they may */
+            grabs?: boolean | null;
+        };
         MovementRequest: {
             /** @description In minor units */
             amount: number;
@@ -1052,6 +1059,8 @@ export interface components {
         };
         Suspension: {
             reason: components["schemas"]["OperatorReason"];
+            /** @description Whether the user may not grab either */
+            grabs: boolean;
             suspended_at: components["schemas"]["Timestamp"];
             /** @description Who signed the request */
             by?: components["schemas"]["Signer"];
@@ -1059,6 +1068,8 @@ export interface components {
         SuspendedUser: {
             user_id: components["schemas"]["UserId"];
             reason: components["schemas"]["OperatorReason"];
+            /** @description Whether the user may not grab either */
+            grabs: boolean;
             suspended_at: components["schemas"]["Timestamp"];
             /** @description Who signed the request */
             by?: components["schemas"]["Signer"];
@@ -1462,7 +1473,8 @@ export interface components {
         };
         /**
          * @description The packet has recipients, and the caller is not one of them, even if they are its sender. Or the passphrase is
-         *     wrong or missing. Recipients are checked first. Or the caller's user id is not supported.
+         *     wrong or missing. Recipients are checked first. Or the operator has suspended the caller, also for grabs. Or the caller's user
+         *     id is not supported.
          */
         GrabForbidden: {
             headers: {
@@ -1539,7 +1551,7 @@ export interface components {
         };
         /**
          * @description The route is for the operator only. Or the packet has recipients, and the user is not one of them. Or the passphrase is wrong
-         *     or missing.
+         *     or missing. Or the operator has suspended the user, also for grabs.
          */
         GrabForUserForbidden: {
             headers: {
@@ -1865,6 +1877,11 @@ export interface components {
         Reason: {
             content: {
                 "application/json": components["schemas"]["ReasonRequest"];
+            };
+        };
+        Suspension: {
+            content: {
+                "application/json": components["schemas"]["SuspensionRequest"];
             };
         };
     };
@@ -2876,7 +2893,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: components["requestBodies"]["Reason"];
+        requestBody: components["requestBodies"]["Suspension"];
         responses: {
             /** @description The user is suspended. */
             200: {

@@ -396,13 +396,15 @@ export class Hongbao {
      */
     setLimits(userId: string, limits: Schemas["UserLimitsRequest"], { signal }?: Call): Promise<UserLimits>;
     /**
-     * For the operator: suspends a user, who can then neither send nor withdraw (`account-suspended`).
+     * For the operator: suspends a user, who can then neither send nor withdraw (`account-suspended`), nor grab if `grabs` is true.
      * @param {string} userId
      * @param {string} reason 1 to 200 characters
-     * @param {Call} [call]
+     * @param {Call & { grabs?: boolean }} [call]
      * @returns {Promise<SuspendedUser>}
      */
-    suspendUser(userId: string, reason: string, { signal }?: Call): Promise<SuspendedUser>;
+    suspendUser(userId: string, reason: string, { grabs, signal }?: Call & {
+        grabs?: boolean;
+    }): Promise<SuspendedUser>;
     /**
      * For the operator: lifts a user's suspension, if there is one.
      * @param {string} userId

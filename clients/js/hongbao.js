@@ -425,14 +425,15 @@ export class Hongbao {
   }
 
   /**
-   * For the operator: suspends a user, who can then neither send nor withdraw (`account-suspended`).
+   * For the operator: suspends a user, who can then neither send nor withdraw (`account-suspended`), nor grab if `grabs` is true.
    * @param {string} userId
    * @param {string} reason 1 to 200 characters
-   * @param {Call} [call]
+   * @param {Call & { grabs?: boolean }} [call]
    * @returns {Promise<SuspendedUser>}
    */
-  suspendUser(userId, reason, { signal } = {}) {
-    return this.#json('PUT', `/operator/users/${encodeURIComponent(userId)}/suspension`, { body: { reason }, signal });
+  suspendUser(userId, reason, { grabs = false, signal } = {}) {
+    const body = { reason, grabs };
+    return this.#json('PUT', `/operator/users/${encodeURIComponent(userId)}/suspension`, { body, signal });
   }
 
   /**

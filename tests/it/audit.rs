@@ -147,7 +147,7 @@ async fn ledger() -> World {
     }
     process.close.close(closed.id, "x".parse().unwrap(), None).await.unwrap().unwrap();
     for name in ["sam", "nobody"] {
-        process.wallets.suspend(&user(name), "x".parse().unwrap(), None).await.unwrap();
+        process.wallets.suspend(&user(name), "x".parse().unwrap(), true, None).await.unwrap();
     }
     process.wallets.withdraw(&user("bob"), &"w1".parse().unwrap(), Amount::new(1), None).await.unwrap();
     promises.are_kept(&audit(&world).await);

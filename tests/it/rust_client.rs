@@ -312,7 +312,7 @@ async fn each_operation_of_the_document_has_a_method_that_sends_its_request_and_
         "listAnyPacketClaims": operator.any_claims("p", page),
         "getShare": operator.share("p", "u"),
         "closePacket": operator.close_packet("p", "r"),
-        "suspendUser": operator.suspend_user("u", "r"),
+        "suspendUser": operator.suspend_user("u", "r", true),
         "getUserLimits": operator.limits_of("u"),
         "setUserLimits": operator.set_limits("u", Some(1), None),
         "liftSuspension": operator.lift_suspension("u"),

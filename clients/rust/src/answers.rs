@@ -221,6 +221,8 @@ pub struct Wallet {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Suspension {
     pub reason: String,
+    /// Whether they may not grab either.
+    pub grabs: bool,
     pub suspended_at: String,
     /// The principal who signed the request, as IAM names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -336,10 +336,11 @@ impl<T: Transport> Client<T> {
         self.write(Method::PUT, &path, &json!({"daily_sent_max": daily_sent_max, "deposit_max": deposit_max})).await
     }
 
-    /// For the operator: suspends a user, who can then neither send nor withdraw ([`ProblemCode::AccountSuspended`]).
-    pub async fn suspend_user(&self, user_id: &str, reason: &str) -> Result<SuspendedUser, Error> {
+    /// For the operator: suspends a user, who can then neither send nor withdraw ([`ProblemCode::AccountSuspended`]), nor grab if
+    /// `grabs` is true.
+    pub async fn suspend_user(&self, user_id: &str, reason: &str, grabs: bool) -> Result<SuspendedUser, Error> {
         let path = format!("/operator/users/{}/suspension", segment(user_id));
-        self.write(Method::PUT, &path, &json!({"reason": reason})).await
+        self.write(Method::PUT, &path, &json!({"reason": reason, "grabs": grabs})).await
     }
 
     /// For the operator: lifts a user's suspension, if there is one.

@@ -91,6 +91,7 @@ async fn answer<T: Table, H: HotStore>(grab: &GrabSlip<T, H>, request: &Request)
             ended(grab.meter(), GrabEnd::NotStarted, &body)
         }
         GrabOutcome::Refused(refusal) => Err(refused(refusal)),
+        GrabOutcome::Suspended => Err(Problem::account_suspended()),
         GrabOutcome::NotFound => Err(Problem::packet_not_found()),
     }
 }

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use shared::domain::{Amount, MAX_BALANCE, MAX_MOVEMENT, OperatorReason, RequestKey, UserId};
 use shared::http::{
     Answer, Code, Fields, Int, LimitsBody, MovementRow, MovementsAsked, MovementsBody, Page, Problem, Route,
-    SuspensionBody, Viewer, WalletBody, before_deadline, movements_asked, operator, parse_body, reason, respond, route,
+    SuspensionBody, Viewer, WalletBody, before_deadline, movements_asked, operator, parse_body, respond, route,
+    suspension_asked,
 };
 use shared::ledger::MovementOutcome;
 use shared::ports::Table;
@@ -56,8 +57,8 @@ async fn answer<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Ans
             Answer::ok(&WalletBody::new(&user, &wallet, wallets.currency()).with_suspension(suspension.as_ref()))
         }
         Route::Suspend(user) => {
-            let (user, reason) = suspension(request, user)?;
-            let suspension = wallets.suspend(&user, reason, Some(&by)).await?;
+            let (user, reason, grabs) = suspension(request, user)?;
+            let suspension = wallets.suspend(&user, reason, grabs, Some(&by)).await?;
             Answer::ok(&SuspendedBody { user_id: &user, suspension: SuspensionBody::new(&suspension) })
         }
         Route::LiftSuspension(user) => {
@@ -78,13 +79,14 @@ async fn answer<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Ans
     }
 }
 
-/// The user and the reason of a suspension, or all errors.
-fn suspension(request: &Request, user: &str) -> Result<(UserId, OperatorReason), Problem> {
+/// The user and the reason of a suspension, and whether it is also for grabs; or all errors.
+fn suspension(request: &Request, user: &str) -> Result<(UserId, OperatorReason, bool), Problem> {
     let mut fields = Fields::default();
-    let reason = reason(request, &mut fields)?;
+    let (reason, grabs) = suspension_asked(request, &mut fields)?;
     let user = fields.check("user_id", user.parse().ok(), "is not a user id");
     fields.finish()?;
-    user.zip(reason).ok_or_else(|| Problem::new(Code::InvalidRequest, "The request is not valid."))
+    let asked = user.zip(reason).map(|(user, reason)| (user, reason, grabs));
+    asked.ok_or_else(|| Problem::new(Code::InvalidRequest, "The request is not valid."))
 }
 
 #[derive(Deserialize)]

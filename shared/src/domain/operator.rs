@@ -65,6 +65,15 @@ pub struct Intervention {
     pub by: Option<Signer>,
 }
 
+/// The suspension of a user.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Suspension {
+    /// Why, when, and by whom.
+    pub intervention: Intervention,
+    /// Whether they may not grab either.
+    pub grabs: bool,
+}
+
 /// What the operator lets one user do instead of what the deployment lets everybody do (`None`).
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct UserLimits {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::problem::{Code, FieldError, Problem};
-use crate::domain::OperatorReason;
+use crate::domain::{OperatorReason, ReasonError};
 
 /// The most bytes of a body with a reason.
 const REASON_BYTES_MAX: usize = 16 * 1_024;
@@ -85,11 +85,23 @@ pub fn reason(request: &Request, fields: &mut Fields) -> Result<Option<OperatorR
         reason: String,
     }
     let body: ReasonBody = parse_body(request, REASON_BYTES_MAX)?.ok_or_else(not_an_object)?;
-    let reason = body.reason.parse::<OperatorReason>();
-    Ok(match reason {
-        Ok(reason) => Some(reason),
-        Err(error) => fields.check("reason", None, error.to_string()),
-    })
+    Ok(reason_in(&body.reason, fields))
+}
+
+/// The operator's reason for a suspension, and whether it is also for grabs.
+pub fn suspension_asked(request: &Request, fields: &mut Fields) -> Result<(Option<OperatorReason>, bool), Problem> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct SuspensionBody {
+        reason: String,
+        grabs: Option<bool>,
+    }
+    let body: SuspensionBody = parse_body(request, REASON_BYTES_MAX)?.ok_or_else(not_an_object)?;
+    Ok((reason_in(&body.reason, fields), body.grabs.unwrap_or_default()))
+}
+
+fn reason_in(text: &str, fields: &mut Fields) -> Option<OperatorReason> {
+    text.parse().map_or_else(|error: ReasonError| fields.check("reason", None, error.to_string()), Some)
 }
 
 fn not_an_object() -> Problem {

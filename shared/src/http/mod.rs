@@ -11,7 +11,7 @@ mod route;
 mod views;
 
 pub use answer::{Answer, Keeping, REQUEST_ID, names_tag, respond};
-pub use body::{Fields, Int, parse_body, reason};
+pub use body::{Fields, Int, parse_body, reason, suspension_asked};
 pub use deadline::before_deadline;
 pub use page::{MovementsAsked, Page, cursor, movements_asked, optional, page, page_with, parameter};
 pub use problem::{Code, FieldError, Problem};

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Serialize, Serializer};
 
 use crate::domain::{
-    Amount, Best, Claim, ClaimRecord, Cover, Intervention, Movement, PacketId, Reference, Signer, Terms, Timestamp,
-    UserId, UserLimits, Wallet,
+    Amount, Best, Claim, ClaimRecord, Cover, Intervention, Movement, PacketId, Reference, Signer, Suspension, Terms,
+    Timestamp, UserId, UserLimits, Wallet,
 };
 use crate::service::{ListedClaim, PacketView, Share, Status};
 
@@ -246,7 +246,7 @@ impl<'a> WalletBody<'a> {
 
     /// The same for the operator, who sees that the user is suspended.
     #[must_use]
-    pub fn with_suspension(self, suspension: Option<&'a Intervention>) -> Self {
+    pub fn with_suspension(self, suspension: Option<&'a Suspension>) -> Self {
         Self { suspension: suspension.map(SuspensionBody::new), ..self }
     }
 }
@@ -257,15 +257,16 @@ pub struct SuspensionBody<'a> {
     reason: &'a str,
     #[serde(serialize_with = "rfc3339")]
     suspended_at: Timestamp,
+    grabs: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<&'a Signer>,
 }
 
 impl<'a> SuspensionBody<'a> {
     /// A suspension, as the operator sees it.
-    pub fn new(suspension: &'a Intervention) -> Self {
-        let Intervention { reason, at, by } = suspension;
-        Self { reason: reason.as_str(), suspended_at: *at, by: by.as_ref() }
+    pub fn new(suspension: &'a Suspension) -> Self {
+        let Suspension { intervention: Intervention { reason, at, by }, grabs } = suspension;
+        Self { reason: reason.as_str(), suspended_at: *at, grabs: *grabs, by: by.as_ref() }
     }
 }
 

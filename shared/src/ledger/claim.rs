@@ -6,7 +6,7 @@ use tokio::time::{Instant, timeout_at};
 use super::commit::{BACKOFF_FIRST, Committed, busy};
 use super::items::{self, ClaimItem, DecisionItem};
 use super::{Ledger, LedgerError, keys};
-use crate::domain::{Claim, Decision, Owner, PacketId, Signer, Terms, UserId};
+use crate::domain::{AckMode, Claim, Decision, Owner, PacketId, Signer, Terms, UserId};
 use crate::ports::{Reason, Table, TableError, TransactError, Write};
 use crate::timeouts;
 
@@ -45,6 +45,8 @@ pub enum ClaimOutcome {
     },
     /// The slip belongs to another user, or was refunded.
     Taken(Decision),
+    /// The user may not grab: the slip is nobody's.
+    Suspended,
 }
 
 impl<T: Table> Ledger<T> {
@@ -200,6 +202,11 @@ impl<T: Table> Ledger<T> {
         match (claim, decision) {
             (Some(claim), decision) => Ok(ClaimOutcome::Already { claim, foreign: decision.filter(|_| !own_decision) }),
             (None, Some(decision)) if !own_decision => Ok(ClaimOutcome::Taken(decision)),
+            (None, None) if matches!(reasons.next(), Some(Reason::ConditionFailed(_))) => {
+                // Other reasons may have hidden the claim that a suspended user has.
+                let claim = self.claim_of(user, id).await?;
+                Ok(claim.map_or(ClaimOutcome::Suspended, |claim| ClaimOutcome::Already { claim, foreign: None }))
+            }
             (None, _) => Err(LedgerError::Impossible(format!("slip {slip} of {id}: a decision without its claim"))),
         }
     }
@@ -259,7 +266,8 @@ fn writes(terms: &Terms, user: &UserId, claim: &Claim, by: Option<&Signer>) -> R
             key: keys::wallet(user),
             deltas: vec![("balance", amount), ("claim_count", 1), ("claim_amount", amount)],
             bound: None,
-            absent: None,
+            // Redis' word is a promise.
+            absent: (terms.ack == AckMode::Ledger).then_some(items::MAY_NOT_GRAB),
         },
     ])
 }
@@ -271,7 +279,7 @@ impl ClaimOutcome {
         match self {
             Self::Committed => true,
             Self::Already { claim, .. } => claim == asked,
-            Self::Taken(_) => false,
+            Self::Taken(_) | Self::Suspended => false,
         }
     }
 
@@ -281,6 +289,7 @@ impl ClaimOutcome {
             Self::Committed => vec![claim.decision(user)],
             Self::Already { claim, foreign } => foreign.iter().cloned().chain([claim.decision(user)]).collect(),
             Self::Taken(decision) => vec![decision.clone()],
+            Self::Suspended => Vec::new(),
         }
     }
 }

@@ -25,6 +25,9 @@ pub const SETTLED: &str = "settled";
 /// The attribute of a wallet whose owner is suspended: no money leaves it by a send or a withdrawal. It is absent otherwise.
 pub const SUSPENDED: &str = "suspended";
 
+/// The attribute of a wallet whose owner may not grab either. Only a suspended one has it.
+pub const MAY_NOT_GRAB: &str = "may_not_grab";
+
 /// The attribute of a wallet with what the operator lets its owner do. It is absent where they never said.
 pub const LIMITS: &str = "limits";
 
@@ -269,6 +272,8 @@ pub struct SendKeyItem {
 pub struct WalletItem {
     /// [`SUSPENDED`]
     pub suspended: Option<Intervention>,
+    /// [`MAY_NOT_GRAB`]
+    pub may_not_grab: bool,
     /// [`LIMITS`]
     pub limits: Option<UserLimits>,
     pub balance: Amount,

@@ -3,7 +3,7 @@ use serde_dynamo::AttributeValue;
 use super::commit::Committed;
 use super::items::{self, OutsideItem, WalletItem};
 use super::{Ledger, LedgerError, keys};
-use crate::domain::{Amount, Intervention, MAX_BALANCE, RequestKey, Signer, Timestamp, UserId, UserLimits, Wallet};
+use crate::domain::{Amount, MAX_BALANCE, RequestKey, Signer, Suspension, Timestamp, UserId, UserLimits, Wallet};
 use crate::ports::{Bound, Expect, Item, Key, Reason, Table, TableError, Write};
 
 /// How a deposit or a withdrawal ended.
@@ -41,7 +41,7 @@ impl<T: Table> Ledger<T> {
     }
 
     /// A user's wallet, and their suspension if they are suspended.
-    pub async fn account(&self, user: &UserId) -> Result<(Wallet, Option<Intervention>), LedgerError> {
+    pub async fn account(&self, user: &UserId) -> Result<(Wallet, Option<Suspension>), LedgerError> {
         let item = self.table.get(keys::wallet(user)).await?;
         let item = item.map(items::read::<WalletItem>).transpose()?.unwrap_or_default();
         let wallet = Wallet {
@@ -51,21 +51,31 @@ impl<T: Table> Ledger<T> {
             claim_count: item.claim_count,
             claim_amount: item.claim_amount,
         };
-        Ok((wallet, item.suspended))
+        let grabs = item.may_not_grab;
+        Ok((wallet, item.suspended.map(|intervention| Suspension { intervention, grabs })))
     }
 
-    /// Suspends a user: from then on none of their sends and withdrawals commits. It replaces an earlier suspension.
-    pub async fn suspend(&self, user: &UserId, suspension: &Intervention) -> Result<(), LedgerError> {
+    /// Suspends a user: from then on none of their sends and withdrawals commits, and no claim either if the suspension says so, except
+    /// of packets that Redis acknowledges. It replaces an earlier suspension.
+    pub async fn suspend(&self, user: &UserId, suspension: &Suspension) -> Result<(), LedgerError> {
         let mut set = Item::default();
-        set.insert(items::SUSPENDED.to_owned(), AttributeValue::M(items::write(suspension)?.into_inner()));
-        let write = Write::Change { key: keys::wallet(user), expect: Expect::Nothing, set, remove: &[] };
+        let intervention = items::write(&suspension.intervention)?.into_inner();
+        set.insert(items::SUSPENDED.to_owned(), AttributeValue::M(intervention));
+        let remove: &[_] = if suspension.grabs {
+            set.insert(items::MAY_NOT_GRAB.to_owned(), AttributeValue::Bool(true));
+            &[]
+        } else {
+            &[items::MAY_NOT_GRAB]
+        };
+        let write = Write::Change { key: keys::wallet(user), expect: Expect::Nothing, set, remove };
         self.commit(&[write]).await.map(drop)
     }
 
     /// Lifts a user's suspension, if they are suspended.
     pub async fn lift_suspension(&self, user: &UserId) -> Result<(), LedgerError> {
         let (expect, set) = (Expect::Has(items::SUSPENDED), Item::default());
-        let write = Write::Change { key: keys::wallet(user), expect, set, remove: &[items::SUSPENDED] };
+        let write =
+            Write::Change { key: keys::wallet(user), expect, set, remove: &[items::SUSPENDED, items::MAY_NOT_GRAB] };
         self.commit(&[write]).await.map(drop)
     }
 

@@ -170,6 +170,9 @@ pub trait HotStore: fmt::Debug + Send + Sync + 'static {
         resolved: &[Hold],
     ) -> impl Future<Output = Result<Reconciled, HotStoreError>> + Send;
 
+    /// Ends a hold of a user who may not have its slip. The slip is free again, unless it has a decision.
+    fn release(&self, part: PartId, count: u32, hold: &Hold) -> impl Future<Output = Result<(), HotStoreError>> + Send;
+
     /// Loads a part, of which `decisions` are known, unless it is loaded or expired. `is_closed` says whether the operator has closed
     /// the packet.
     fn load(

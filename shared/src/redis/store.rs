@@ -1,4 +1,5 @@
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -142,26 +143,24 @@ impl<S: Server> HotStore for RedisStore<S> {
         let mut chunks = decisions.chunks(DECISIONS_PER_CALL);
         let first = chunks.next().unwrap_or_default();
         for decisions in std::iter::once(first).chain(chunks) {
-            let mut call = RECONCILE
-                .call(&[&keys.part, &keys.known, &keys.pending])
-                .arg(&keys.name)
-                .arg(slips.start)
-                .arg(slips.end)
-                .arg(decisions.len());
-            for decision in decisions {
-                call = call.arg(decision_text(decision));
-            }
+            let mut call = reconcile_call(&keys, &slips, decisions);
             // The script needs no others: their decision confirms them, is in another call, or is still to come.
             let owners: HashMap<u32, &Owner> =
                 decisions.iter().map(|decision| (decision.slip, &decision.owner)).collect();
             let gives_way = |hold: &&Hold| owners.get(&hold.slip).is_some_and(|owner| owner.user() != Some(&hold.user));
             for hold in resolved.iter().filter(gives_way) {
-                call = call.arg(format!("{} {}", hold.slip, hold.user));
+                call = call.arg(hold_text(hold));
             }
             let state = self.call(&call).await?;
             reconciled = reply::reconciled(state).ok_or_else(|| unreadable("reconcile.lua"))?;
         }
         Ok(reconciled)
+    }
+
+    async fn release(&self, part: PartId, count: u32, hold: &Hold) -> Result<(), HotStoreError> {
+        let call = reconcile_call(&PartKeys::of(part), &part.slips(count), &[]).arg(hold_text(hold));
+        let state = self.call(&call).await?;
+        reply::reconciled(state).map(drop).ok_or_else(|| unreadable("reconcile.lua"))
     }
 
     async fn load(
@@ -275,6 +274,21 @@ impl<S: Server> RedisStore<S> {
 
 fn ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A call of the script that reconciles a part of these slips; holds may follow.
+fn reconcile_call(keys: &PartKeys, slips: &Range<u32>, decisions: &[Decision]) -> Call {
+    let call = RECONCILE
+        .call(&[&keys.part, &keys.known, &keys.pending])
+        .arg(&keys.name)
+        .arg(slips.start)
+        .arg(slips.end)
+        .arg(decisions.len());
+    decisions.iter().fold(call, |call, decision| call.arg(decision_text(decision)))
+}
+
+fn hold_text(hold: &Hold) -> String {
+    format!("{} {}", hold.slip, hold.user)
 }
 
 fn decision_text(decision: &Decision) -> String {

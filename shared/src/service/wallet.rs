@@ -2,7 +2,8 @@ use std::sync::Arc;
 
 use super::Failure;
 use crate::domain::{
-    Amount, Intervention, Movement, MovementFilter, OperatorReason, RequestKey, Signer, UserId, UserLimits, Wallet,
+    Amount, Intervention, Movement, MovementFilter, OperatorReason, RequestKey, Signer, Suspension, UserId, UserLimits,
+    Wallet,
 };
 use crate::ledger::{Ledger, MovementCursor, MovementOutcome, Slice};
 use crate::ports::{Clock, Table};
@@ -33,23 +34,25 @@ impl<T: Table> Wallets<T> {
     }
 
     /// A user's wallet, and their suspension if they are suspended.
-    pub async fn account(&self, user: &UserId) -> Result<(Wallet, Option<Intervention>), Failure> {
+    pub async fn account(&self, user: &UserId) -> Result<(Wallet, Option<Suspension>), Failure> {
         Ok(self.ledger.account(user).await?)
     }
 
-    /// Suspends a user, in the name of `by`. For the same reason again, the suspension stays as it is.
+    /// Suspends a user, also for `grabs`, in the name of `by`. The same once more leaves the suspension as it is.
     pub async fn suspend(
         &self,
         user: &UserId,
         reason: OperatorReason,
+        grabs: bool,
         by: Option<&Signer>,
-    ) -> Result<Intervention, Failure> {
+    ) -> Result<Suspension, Failure> {
         if let (_, Some(standing)) = self.ledger.account(user).await?
-            && standing.reason == reason
+            && (&standing.intervention.reason, standing.grabs) == (&reason, grabs)
         {
             return Ok(standing);
         }
-        let suspension = Intervention { reason, at: self.clock.now(), by: by.cloned() };
+        let intervention = Intervention { reason, at: self.clock.now(), by: by.cloned() };
+        let suspension = Suspension { intervention, grabs };
         self.ledger.suspend(user, &suspension).await?;
         Ok(suspension)
     }

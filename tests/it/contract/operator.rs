@@ -56,6 +56,47 @@ async fn a_suspended_user_pays_nothing_until_the_suspension_is_lifted() {
 }
 
 #[tokio::test]
+async fn a_suspension_can_stop_grabs_too() {
+    let api = Api::start().await;
+    api.fund("alice", 1_000).await;
+    let equal = json!({"split": "equal", "total_amount": 40, "count": 2});
+    let send =
+        async |key: &str| text(&api.post("/packets").by("alice").key(key).json(&equal).await.expect(201)["packet_id"]);
+    let (first, second) = (send("k").await, send("k2").await);
+    let before = api.grab("bob", &first).await.expect(200);
+    let suspend = |body: Value| api.put(suspension("bob")).json(&body);
+    suspend(json!({"reason": "a bot", "grabs": "yes"})).await.refused(400, "invalid-request");
+    assert_eq!(suspend(json!({"reason": "a bot"})).await.expect(200)["grabs"], false);
+    let stopped = suspend(json!({"reason": "a bot", "grabs": true})).await.expect(200);
+    assert_eq!(
+        (&stopped["grabs"], suspend(json!({"reason": "a bot", "grabs": true})).await.expect(200)),
+        (&json!(true), stopped.clone())
+    );
+    assert_eq!(api.get("/wallets/bob").await.expect(200)["suspension"]["grabs"], true);
+
+    for _ in 0..3 {
+        api.grab("bob", &second).await.refused(403, "account-suspended");
+        api.post(format!("/users/bob/packets/{second}/grab")).await.refused(403, "account-suspended");
+    }
+    assert_eq!(api.grab("bob", &first).await.expect(200)["amount"], before["amount"], "what they have stays theirs");
+    for name in ["carol", "dave"] {
+        let found = api.grab(name, &second).await.expect(200);
+        assert_eq!(found["outcome"], "grabbed", "{name}: the slip was free again");
+    }
+    assert_eq!(api.grab("erin", &second).await.expect(200)["outcome"], "sold_out");
+    assert_eq!(api.grab("bob", &second).await.expect(200)["outcome"], "sold_out");
+    assert_eq!(api.balance("bob").await, 20);
+
+    let third = send("k3").await;
+    api.grab("bob", &third).await.refused(403, "account-suspended");
+    assert_eq!(api.call("DELETE", suspension("bob")).await.status, 204);
+    assert_eq!(api.grab("bob", &third).await.expect(200)["outcome"], "grabbed");
+    suspend(json!({"reason": "a bot", "grabs": true})).await.expect(200);
+    assert_eq!(suspend(json!({"reason": "not a bot"})).await.expect(200)["grabs"], false);
+    assert_eq!(api.grab("bob", &send("k4").await).await.expect(200)["outcome"], "grabbed");
+}
+
+#[tokio::test]
 async fn a_user_without_a_wallet_can_be_suspended() {
     let api = Api::start().await;
     api.put(suspension("new%23")).json(&json!({"reason": "x"})).await.refused(400, "invalid-request");

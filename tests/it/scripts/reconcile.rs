@@ -43,6 +43,65 @@ async fn forge(rig: &Rig, packet: &Packet, user: &str, slip: u32) -> Hold {
     Hold { slip, user: id(user), at: Timestamp::from_ms(7) }
 }
 
+/// What is left of a part in which a hold was released: the free slips, and the users. The columns are those of [`CASES`].
+const RELEASES: &str = "
+the slip is free again                  | 1/3/0  |           | +ann +bob     | ann 0 | 2 0   | bob:h1
+the last one of a full part             | 1/2/0  |           | +ann +bob     | bob 1 | 1     | ann:h0
+a hold of another slip stays            | 1/3/0  |           | +ann          | ann 1 | 1 2   | ann:h0
+a user without a hold                   | 1/3/0  |           | +ann          | bob 0 | 1 2   | ann:h0
+a claim stays                           | 1/3/0  | 0=ann     |               | ann 0 | 1 2   | ann:g0
+a slip with a decision is not free      | 1/3/0  | 0=bob     | ann:0         | ann 0 | 1 2   | bob:g0
+a slip of a later part                  | 3/12/1 |           | +ann          | ann 4 | 5 6 7 4 |
+";
+
+#[tokio::test]
+async fn a_released_hold_frees_its_slip() {
+    on_both(async |rig| {
+        for case in RELEASES.trim().lines() {
+            let columns: Vec<&str> = case.split('|').map(str::trim).collect();
+            let [name, of, loaded, steps, released, free, users] = columns[..] else { panic!("{case}") };
+            let of: Vec<u32> = of.split('/').map(|number| number.parse().unwrap()).collect();
+            let packet = Packet::in_parts(of[0], of[1]);
+            let packet = Packet { part: PartId { index: of[2], ..packet.part }, ..packet };
+            let loaded: Vec<Decision> = loaded.split_whitespace().map(decision_of).collect();
+            rig.load(&packet, &loaded).await;
+            for word in steps.split_whitespace() {
+                if let Some((user, slip)) = word.split_once(':') {
+                    forge(&rig, &packet, user, slip.parse().unwrap()).await;
+                } else {
+                    rig.hold(&packet, &word[1..]).await;
+                }
+            }
+            let (user, slip) = released.split_once(' ').unwrap();
+            let hold = Hold { slip: slip.parse().unwrap(), user: id(user), at: Timestamp::from_ms(7) };
+            for _ in 0..2 {
+                rig.store.release(packet.part, packet.terms.count, &hold).await.unwrap();
+                let state = rig.state(packet.part).await;
+                let free: Vec<u32> = free.split_whitespace().map(|slip| slip.parse().unwrap()).collect();
+                let shown = |(user, value): (&String, &String)| format!("{user}:{}", value.split(':').next().unwrap());
+                let shown: Vec<String> = state.claims.iter().map(shown).collect();
+                assert_eq!((state.free, shown.join(" ")), (free, users.to_owned()), "{name}");
+                assert_eq!(state.is_pending, users.contains(":h"), "{name}");
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_release_after_the_expiry_frees_nothing() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        rig.load(&packet, &[]).await;
+        let hold = rig.hold(&packet, "ann").await;
+        rig.expire(packet.part).await;
+        rig.store.release(packet.part, packet.terms.count, &hold).await.unwrap();
+        let state = rig.state(packet.part).await;
+        assert_eq!((state.free, state.claims.len(), state.is_pending), (vec![], 0, false));
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_reconcile_leaves_what_the_decisions_say() {
     on_both(async |rig| {

@@ -10,7 +10,7 @@ use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture, S
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use shared::domain::{
     AckMode, Amount, Claim, DailyLimit, DayZone, Guard, Intervention, MovementFilter, MovementKind, PacketId, PartId,
-    Seed, Split, Terms, Timestamp, UserId,
+    Seed, Split, Suspension, Terms, Timestamp, UserId,
 };
 use shared::dynamodb::SdkTable;
 use shared::ledger::{ClaimOutcome, Ledger, MovementOutcome, RefundOutcome, SendOutcome, SendRequest};
@@ -143,7 +143,7 @@ async fn claim(scripted: &Scripted) {
             assert!(foreign.is_none_or(|decision| decision.owner.user() != Some(&user)));
         }
         Ok(ClaimOutcome::Taken(decision)) => assert_ne!(decision.owner.user(), Some(&user)),
-        Err(_) => {}
+        Ok(ClaimOutcome::Suspended) | Err(_) => {}
     }
 }
 
@@ -186,7 +186,8 @@ async fn outside(scripted: &Scripted) {
     }
     drop(scripted.ledger.withdraw(&user(), &key, Amount::new(5), None, Timestamp::from_ms(9)).await);
     let reason = Intervention { reason: "reported".parse().unwrap(), at: Timestamp::from_ms(9), by: None };
-    drop(scripted.ledger.suspend(&user(), &reason).await);
+    let suspension = Suspension { intervention: reason.clone(), grabs: true };
+    drop(scripted.ledger.suspend(&user(), &suspension).await);
     drop(scripted.ledger.lift_suspension(&user()).await);
     if scripted.ledger.close(&terms(), &reason).await.is_ok_and(|is_closed| is_closed) {
         assert!(scripted.committed());

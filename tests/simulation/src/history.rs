@@ -64,6 +64,7 @@ const fn name(answer: Option<&GrabOutcome>) -> &'static str {
         Some(GrabOutcome::Expired) => "expired",
         Some(GrabOutcome::Closed) => "closed",
         Some(GrabOutcome::Refused(_)) => "refused",
+        Some(GrabOutcome::Suspended) => "suspended",
         Some(GrabOutcome::NotStarted { .. }) => "not started",
         Some(GrabOutcome::NotFound) => "not found",
         None => "unknown",
@@ -179,6 +180,7 @@ fn judge(world: &World, terms: &Terms, user: &UserId, is_right: bool, answer: &G
         GrabOutcome::Refused(Refusal::WrongPassphrase) => is_right || guard.passphrase.is_none(),
         GrabOutcome::Refused(Refusal::TooManyTries { .. }) => guard.passphrase.is_none(),
         GrabOutcome::Grabbed { .. } => !guard.invites(user),
+        GrabOutcome::Suspended => terms.ack == AckMode::Redis || !world.was_banned(user),
         GrabOutcome::SoldOut | GrabOutcome::NotFound | GrabOutcome::NotStarted { .. } => false,
     };
     if wrong {
@@ -241,7 +243,13 @@ fn keeps_promises(world: &World, terms: &Terms, packet: &PacketBooks, grabs: &[G
         let claimed_at = packet.claims.get(grab.user.as_str()).and_then(|(slip, ..)| decided_at.get(slip));
         let after = promised.get(&grab.user).into_iter().chain(claimed_at).any(|first| *first < grab.invoked);
         let denied = match &grab.answer {
-            Some(GrabOutcome::SoldOut | GrabOutcome::Expired | GrabOutcome::Closed | GrabOutcome::NotFound) => true,
+            Some(
+                GrabOutcome::SoldOut
+                | GrabOutcome::Expired
+                | GrabOutcome::Closed
+                | GrabOutcome::NotFound
+                | GrabOutcome::Suspended,
+            ) => true,
             // A part that was rolled back asks for the passphrase again, and forgets the wrong tries.
             Some(GrabOutcome::Refused(_) | GrabOutcome::NotStarted { .. }) => grab.is_right && !world.has_lost(),
             Some(GrabOutcome::Grabbed { .. }) | None => false,

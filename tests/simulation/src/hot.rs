@@ -109,6 +109,11 @@ impl HotStore for SimHot {
         self.call(part, "reconcile", move |hot| now(hot.reconcile(part, count, &decisions, &resolved))).await
     }
 
+    async fn release(&self, part: PartId, count: u32, hold: &Hold) -> Answer<()> {
+        let hold = hold.clone();
+        self.call(part, "release", move |hot| now(hot.release(part, count, &hold))).await
+    }
+
     async fn load(&self, part: PartId, terms: &Terms, is_closed: bool, decisions: &[Decision]) -> Answer<Loaded> {
         if !is_closed {
             self.world.before_load(terms).await;

@@ -26,6 +26,8 @@ pub struct Plan {
     pub settles: u32,
     /// The suspensions of senders.
     pub suspensions: Vec<SuspensionPlan>,
+    /// The users who may not grab for a time.
+    pub bans: Vec<BanPlan>,
     /// When the operator closes which packets, after the run's beginning.
     pub closes: Vec<(usize, Duration)>,
     /// The packets that the operator closes while a process stalls that is about to load one of their parts.
@@ -43,6 +45,17 @@ pub struct Plan {
 pub struct SuspensionPlan {
     /// The number of the packet.
     pub packet: usize,
+    /// When it begins, after the run's beginning.
+    pub from: Duration,
+    /// When it is lifted.
+    pub to: Duration,
+}
+
+/// A time in which a user may not grab.
+#[derive(Clone, Debug)]
+pub struct BanPlan {
+    /// The user.
+    pub user: UserId,
     /// When it begins, after the run's beginning.
     pub from: Duration,
     /// When it is lifted.
@@ -90,6 +103,7 @@ impl Plan {
             active,
             settles,
             suspensions: Vec::new(),
+            bans: Vec::new(),
             closes: Vec::new(),
             closes_at_load: Vec::new(),
             half_closes: Vec::new(),
@@ -108,7 +122,7 @@ impl Plan {
         }
     }
 
-    /// Suspends some senders for a time, closes some packets, and limits what users send on a day to the largest packet. It draws
+    /// Suspends some senders and some users who grab for a time, closes some packets, and limits what users send on a day to the largest packet. It draws
     /// from a source of its own.
     pub fn restrain(&mut self, chance: &Chance) {
         let active = self.active;
@@ -141,6 +155,14 @@ impl Plan {
             if chance.happens(40) {
                 // While some of its slips are free.
                 self.half_closes.push((packet, self.packets[packet].at + chance.millis(10..=100)));
+            }
+        }
+        for packet in &self.packets {
+            if let Some(grab) = packet.grabs.first().filter(|_| chance.happens(200)) {
+                // Often while they grab, or from before to after it.
+                let from = if chance.happens(500) { Duration::ZERO } else { grab.at };
+                let to = if chance.happens(500) { active } else { grab.at + chance.millis(0..=300) };
+                self.bans.push(BanPlan { user: grab.user.clone(), from, to: to.max(from) });
             }
         }
     }

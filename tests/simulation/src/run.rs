@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use shared::domain::{
     Amount, Amounts, DailyLimit, DayZone, Movement, MovementFilter, PacketId, Passphrase, PassphraseDigest,
-    SPLIT_VERSION, Seed, Terms, Timestamp, split,
+    SPLIT_VERSION, Seed, Terms, Timestamp, UserId, split,
 };
 use shared::ledger::{MovementOutcome, SendOutcome as LedgerSend, SendRequest};
 use shared::ports::{Clock, Entropy};
@@ -189,8 +189,11 @@ impl Run {
             self.slots.restart();
         }
         self.empty_the_outbox().await;
+        for ban in &self.plan.bans {
+            self.lift_suspension(&ban.user).await;
+        }
         for number in 0..self.plan.packets.len() {
-            self.lift_suspension(number).await;
+            self.lift_suspension(&self.plan.packets[number].new.sender).await;
             self.send(number, true).await;
         }
         self.ask_again("before they are settled").await;
@@ -232,9 +235,16 @@ impl Run {
             tasks.push(self.spawn(at, move |run| async move { run.close_half(number).await }));
         }
         for suspension in &plan.suspensions {
-            let number = suspension.packet;
-            tasks.push(self.spawn(suspension.from, move |run| async move { run.suspend(number).await }));
-            tasks.push(self.spawn(suspension.to, move |run| async move { run.lift_suspension(number).await }));
+            let sender = &plan.packets[suspension.packet].new.sender;
+            let (sender, same) = (sender.clone(), sender.clone());
+            tasks.push(self.spawn(suspension.from, move |run| async move { run.suspend(&sender, false).await }));
+            tasks.push(self.spawn(suspension.to, move |run| async move { run.lift_suspension(&same).await }));
+        }
+        for ban in &plan.bans {
+            self.world.ban(&ban.user);
+            let (user, other) = (ban.user.clone(), ban.user.clone());
+            tasks.push(self.spawn(ban.from, move |run| async move { run.suspend(&user, true).await }));
+            tasks.push(self.spawn(ban.to, move |run| async move { run.lift_suspension(&other).await }));
         }
         for _ in 0..plan.settles {
             let doubled = self.world.rate(Fault::Doubled) > 0;
@@ -305,19 +315,19 @@ impl Run {
         }
     }
 
-    /// The operator suspends the sender of a packet.
-    async fn suspend(&self, number: usize) {
-        let (process, sender) = (self.slots.any(), &self.plan.packets[number].new.sender);
+    /// The operator suspends a user, also for `grabs`.
+    async fn suspend(&self, user: &UserId, grabs: bool) {
+        let process = self.slots.any();
         let reason = "a simulation".parse().expect("a reason");
-        if let Some(Err(failure)) = process.call(process.wallets.suspend(sender, reason, None)).await {
+        if let Some(Err(failure)) = process.call(process.wallets.suspend(user, reason, grabs, None)).await {
             self.defect("a suspension", &failure);
         }
     }
 
     /// The operator lifts a suspension, if there is one.
-    async fn lift_suspension(&self, number: usize) {
-        let (process, sender) = (self.slots.any(), &self.plan.packets[number].new.sender);
-        if let Some(Err(failure)) = process.call(process.wallets.lift_suspension(sender)).await {
+    async fn lift_suspension(&self, user: &UserId) {
+        let process = self.slots.any();
+        if let Some(Err(failure)) = process.call(process.wallets.lift_suspension(user)).await {
             self.defect("the end of a suspension", &failure);
         }
     }

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use shared::domain::Terms;
+use shared::domain::{AckMode, Terms};
 use shared::ledger::Ledger;
 use shared::memory::MemoryTable;
 use shared::ports::{Batch, Entropy, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
@@ -107,10 +107,10 @@ impl SimTable {
 fn commit(world: &World, slot: u32, writes: &[Write], token: &str) -> Result<(), TransactError> {
     world.operated();
     TableMutant::before_commit(world, writes);
-    let suspended = suspended_payer(world, writes);
+    let wrong = against_suspension(world, writes);
     let answer = world.table.apply(writes, token);
     if answer.is_ok() {
-        judge_limits(world, writes, suspended);
+        judge_limits(world, writes, wrong);
     }
     let outcome = match &answer {
         Ok(()) => "committed",
@@ -134,26 +134,40 @@ fn commit(world: &World, slot: u32, writes: &[Write], token: &str) -> Result<(),
     answer
 }
 
-/// The owner of a wallet that a transaction takes money out of although they are suspended.
-fn suspended_payer(world: &World, writes: &[Write]) -> Option<String> {
+/// What a transaction does that the suspension of a user forbids.
+fn against_suspension(world: &World, writes: &[Write]) -> Option<String> {
     // A transaction that is done already, under this token, does nothing.
     let is_new = writes.iter().all(|write| match write {
         Write::PutNew { key, .. } => world.table.read(key).is_none(),
         Write::Add { .. } | Write::Change { .. } => true,
     });
-    let pays = |write: &Write| match write {
-        Write::Add { key, deltas, .. } if deltas.iter().any(|(name, delta)| *name == "balance" && *delta < 0) => {
-            world.table.read(key).filter(|item| item.contains_key("suspended")).map(|_| key.pk.clone())
-        }
-        _ => None,
+    let acks = |key: &Key| {
+        let id = key.sk.strip_prefix("CLAIM#")?.parse().ok()?;
+        Some(world.terms(id)?.ack)
     };
-    writes.iter().find_map(pays).filter(|_| is_new)
+    let grabs = |user: &str| {
+        let claims = writes.iter().map(Write::key).filter(|key| key.pk == user);
+        claims.filter_map(acks).any(|ack| ack == AckMode::Ledger)
+    };
+    let wrong = |write: &Write| {
+        let Write::Add { key, deltas, .. } = write else { return None };
+        let wallet = world.table.read(key)?;
+        let pays = deltas.iter().any(|(name, delta)| *name == "balance" && *delta < 0);
+        if pays && wallet.contains_key("suspended") {
+            Some(format!("{} is suspended and has paid", key.pk))
+        } else if wallet.contains_key("may_not_grab") && grabs(&key.pk) {
+            Some(format!("{} may not grab and has a slip", key.pk))
+        } else {
+            None
+        }
+    };
+    writes.iter().find_map(wrong).filter(|_| is_new)
 }
 
-/// Checks what a transaction did to those who may not pay, or not so much.
-fn judge_limits(world: &World, writes: &[Write], suspended: Option<String>) {
-    if let Some(payer) = suspended {
-        world.violated(Kind::Limit, format!("{payer} is suspended and has paid"));
+/// Checks what a transaction did to those who may not pay or grab, or not so much.
+fn judge_limits(world: &World, writes: &[Write], wrong: Option<String>) {
+    if let Some(what) = wrong {
+        world.violated(Kind::Limit, what);
     }
     let Some(most) = world.daily_max() else { return };
     for write in writes {

@@ -51,7 +51,7 @@ pub enum Kind {
     Promise,
     /// 5: a wallet is negative, or differs from the sum of its movements.
     Wallet,
-    /// A suspended user paid, or a user sent more than the limit of a day.
+    /// A suspended user paid or grabbed, or a user sent more than the limit of a day.
     Limit,
     /// Somebody won a slip of a closed packet that the hot store had not given out before.
     Closed,

@@ -109,6 +109,8 @@ struct State {
     holds: BTreeMap<(PacketId, u32, UserId), u64>,
     /// Each decision as it was first written, and its tick.
     decisions: BTreeMap<Key, (Item, u64)>,
+    /// The users who may not grab, or could not for a time.
+    banned: BTreeSet<UserId>,
     /// The packets that the operator has asked to close, and the tick at which that was answered.
     closing: BTreeSet<PacketId>,
     closed: BTreeMap<PacketId, u64>,
@@ -152,6 +154,7 @@ impl World {
             held: BTreeMap::new(),
             holds: BTreeMap::new(),
             decisions: BTreeMap::new(),
+            banned: BTreeSet::new(),
             closing: BTreeSet::new(),
             closed: BTreeMap::new(),
             loads: BTreeMap::new(),
@@ -373,6 +376,16 @@ impl World {
     /// The operator asks to close a packet.
     pub fn closing(&self, id: PacketId) {
         self.state().closing.insert(id);
+    }
+
+    /// A user may not grab for a time.
+    pub fn ban(&self, user: &UserId) {
+        self.state().banned.insert(user.clone());
+    }
+
+    /// Whether a user may not grab, or could not for a time.
+    pub fn was_banned(&self, user: &UserId) -> bool {
+        self.state().banned.contains(user)
     }
 
     /// Whether the operator has asked to close a packet.

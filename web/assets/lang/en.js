@@ -91,7 +91,7 @@ const english = {
   'send.bad.recipients': 'Not a user name: {name}',
   'send.bad.recipients.many': 'At most 500 people',
   'send.suspended': 'Your account is suspended',
-  'send.suspended.text': 'You can’t send packets for now, but you can still open them. Nothing was sent. The operator can tell you more.',
+  'send.suspended.text': 'You can’t do this for now, and nothing has changed. The operator can tell you more.',
   'send.limit': 'That is more than you can send in a day',
   'send.limit.text': 'Nothing was sent. A smaller amount may still fit; the limit starts anew on {time}.',
   'send.limit.later': 'Nothing was sent. A smaller amount may still fit.',

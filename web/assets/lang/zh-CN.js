@@ -90,7 +90,7 @@ export const texts = {
   'send.bad.recipients': '不是有效的用户名：{name}',
   'send.bad.recipients.many': '最多 500 人',
   'send.suspended': '你的账户已被停用',
-  'send.suspended.text': '暂时不能发红包，抢红包不受影响。这次没有发出。有疑问请联系运营方。',
+  'send.suspended.text': '暂时不能这样做，这次没有生效。有疑问请联系运营方。',
   'send.limit': '超出每日发红包的限额',
   'send.limit.text': '这次没有发出。可以少发一点，{time} 恢复额度。',
   'send.limit.later': '这次没有发出。可以少发一点。',

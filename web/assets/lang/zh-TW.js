@@ -90,7 +90,7 @@ export const texts = {
   'send.bad.recipients': '不是有效的使用者名稱：{name}',
   'send.bad.recipients.many': '最多 500 人',
   'send.suspended': '你的帳戶已被停權',
-  'send.suspended.text': '暫時不能發紅包，搶紅包不受影響。這次沒有發出。如有疑問，請洽營運方。',
+  'send.suspended.text': '暫時不能這樣做，這次沒有生效。如有疑問，請洽營運方。',
   'send.limit': '超過每日發紅包的額度',
   'send.limit.text': '這次沒有發出。可以少發一點，額度會在 {time} 恢復。',
   'send.limit.later': '這次沒有發出。可以少發一點。',

@@ -5,9 +5,9 @@ use tokio::time::Instant;
 
 use super::*;
 
-use crate::domain::{Claim, Decision, Owner};
+use crate::domain::{AckMode, Claim, Decision, Owner};
 use crate::ledger::commit::Committed;
-use crate::ledger::items::{ClaimItem, DecisionItem};
+use crate::ledger::items::{self, ClaimItem, DecisionItem};
 use crate::ledger::{ClaimOutcome, LedgerError};
 use crate::timeouts;
 
@@ -49,9 +49,35 @@ async fn a_claim_is_a_decision_a_claim_and_its_amount() {
     let expected = [
         put(keys::decision(packet_id(1), 2), &DecisionItem::from(&decision(2, of("ann")))),
         put(keys::claim(&user("ann"), packet_id(1)), &claim_item(&wanted())),
-        Write::Add { key: keys::wallet(&user("ann")), deltas, bound: None, absent: None },
+        Write::Add { key: keys::wallet(&user("ann")), deltas, bound: None, absent: Some(items::MAY_NOT_GRAB) },
     ];
     assert_eq!(ledger.written(), expected);
+}
+
+#[tokio::test]
+async fn a_user_who_may_not_grab_gets_nothing_but_keeps_what_they_have() {
+    let wallet = || Reason::ConditionFailed(None);
+    let without = cancelled([Reason::None, Reason::None, wallet()]);
+    let outcome = claim(&without).await.unwrap();
+    assert!(matches!(outcome, ClaimOutcome::Suspended), "{outcome:?}");
+    assert_eq!(outcome.decisions(&user("ann"), &wanted()), []);
+    assert!(!outcome.is_in_ledger(&wanted()));
+    // The table is busy with the claim, and does not show it.
+    let busy = || Reason::Busy("TransactionConflict".to_owned());
+    let with = cancelled([Reason::None, busy(), wallet()]);
+    with.holds(keys::claim(&user("ann"), packet_id(1)), &claim_item(&wanted()));
+    let outcome = claim(&with).await.unwrap();
+    assert!(matches!(&outcome, ClaimOutcome::Already { claim, foreign: None } if *claim == wanted()), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn redis_word_is_kept_whatever_the_operator_says() {
+    let ledger = ledger();
+    let terms = Terms { ack: AckMode::Redis, ..terms() };
+    let outcome = ledger.claim(&terms, &user("ann"), &wanted()).await.unwrap();
+    assert!(matches!(outcome, ClaimOutcome::Committed), "{outcome:?}");
+    let written = ledger.written();
+    assert!(matches!(written.last(), Some(Write::Add { absent: None, .. })), "{written:?}");
 }
 
 #[tokio::test]

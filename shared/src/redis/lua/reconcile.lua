@@ -13,7 +13,8 @@
 --       3   the slip after its last
 --       4   the number of decisions
 --       5…  the decisions: "<slip> <amount> <at> <owner>", owner '' for a refund; a slip of another part tells what its owner has
---       …   then the holds whose slip one of these decisions gives to another user or back: "<slip> <user>"
+--       …   then the holds whose slip one of these decisions gives to another user or back: "<slip> <user>"; without decisions,
+--           those of users who may not have their slip
 --       If there are neither, the call tidies up: it counts the holds that exist, and trusts no counter.
 --
 -- Returns
@@ -113,7 +114,11 @@ for i = 5, 4 + count do
   end
   if owner ~= '' then set(owner, 'g' .. slip .. ':' .. amount .. ':' .. at) end
 end
-for i = 5 + count, #ARGV do retract(ARGV[i]:match('(%d+) (.+)')) end
+for i = 5 + count, #ARGV do
+  local slip, user = ARGV[i]:match('(%d+) (.+)')
+  local number, is_free = tonumber(slip), retract(slip, user) and count == 0 and is_open
+  if is_free and call('GETBIT', known, number - first) == 0 then ranges[#ranges + 1] = {number, number + 1} end
+end
 if #ARGV == 4 then
   find_holds()
   held = holds

@@ -46,6 +46,8 @@ pub enum GrabOutcome {
     Closed,
     /// The packet's guard refused the user.
     Refused(Refusal),
+    /// The operator has suspended the user, also for grabs.
+    Suspended,
     /// Grabs have not begun.
     NotStarted {
         /// When they begin.
@@ -277,6 +279,13 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
                     tracing::warn!(%part, error = crate::error_chain(&failure), "a part was not repaired");
                 }
                 Ok(Pass::Done(replayed(claim)))
+            }
+            ClaimOutcome::Suspended => {
+                // Else settle does it.
+                if let Err(error) = self.stores.hot.release(part, terms.count, &hold).await {
+                    tracing::warn!(%part, error = crate::error_chain(&error), "a hold was not released");
+                }
+                Ok(Pass::Done(GrabOutcome::Suspended))
             }
             ClaimOutcome::Taken(_) => {
                 crash_point!("grab.before_repair");

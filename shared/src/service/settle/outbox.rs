@@ -6,7 +6,7 @@ use tokio::time::{Instant, timeout};
 
 use super::Tally;
 use crate::domain::{Claim, Decision, Hold, Owner, PartId, Partition, Terms, UserId};
-use crate::ledger::{CLAIMS_MAX, LedgerError};
+use crate::ledger::{CLAIMS_MAX, ClaimOutcome, LedgerError};
 use crate::ports::{Backlog, HotStore, OutboxEntry, Table};
 use crate::service::{Failure, Stores};
 use crate::timeouts;
@@ -244,6 +244,13 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         for (place, outcome) in outcomes {
             let (user, claim) = claims[place].clone();
             results.push(match outcome {
+                Ok(ClaimOutcome::Suspended) => {
+                    let (packet_id, slip) = (part.packet, claim.slip);
+                    let hold = Hold { slip, user, at: claim.at };
+                    tracing::info!(%packet_id, slip, "a hold is void: its user is suspended");
+                    let released = self.stores.hot.release(part, terms.count, &hold).await;
+                    released.map(|()| Persisted::default()).map_err(|error| Failure::from(error).holding(slip))
+                }
                 Ok(outcome) => {
                     let (booked, decisions) = (outcome.is_in_ledger(&claim), outcome.decisions(&user, &claim));
                     let (packet_id, slip) = (part.packet, claim.slip);

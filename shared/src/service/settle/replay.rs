@@ -22,6 +22,8 @@ pub enum Replayed {
     HadClaim(Claim),
     /// The slip is another's, or was refunded: the hold is void.
     Taken(Decision),
+    /// The user may not grab: the hold is void.
+    Suspended,
     /// It can't be persisted, and stays parked for this reason.
     StillParked(String),
 }
@@ -58,12 +60,17 @@ impl<T: Table, H: HotStore> Replay<T, H> {
             }
             Err(error) => return Err(error.into()),
         };
+        if matches!(outcome, ClaimOutcome::Suspended) {
+            self.stores.hot.release(part, terms.count, hold).await?;
+            return Ok(Replayed::Suspended);
+        }
         let decisions = outcome.decisions(&hold.user, &claim);
         self.stores.hot.reconcile(part, terms.count, &decisions, std::slice::from_ref(hold)).await?;
         Ok(match outcome {
             ClaimOutcome::Committed => Replayed::Committed(claim),
             ClaimOutcome::Already { claim, .. } => Replayed::HadClaim(claim),
             ClaimOutcome::Taken(decision) => Replayed::Taken(decision),
+            ClaimOutcome::Suspended => Replayed::Suspended,
         })
     }
 

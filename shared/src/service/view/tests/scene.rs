@@ -104,6 +104,10 @@ impl HotStore for Shards {
         unreachable!()
     }
 
+    async fn release(&self, _: PartId, _: u32, _: &Hold) -> Result<(), HotStoreError> {
+        unreachable!()
+    }
+
     async fn load(&self, _: PartId, _: &Terms, _: bool, _: &[Decision]) -> Result<Loaded, HotStoreError> {
         unreachable!()
     }
