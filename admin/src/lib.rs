@@ -21,13 +21,14 @@ mod tests;
 mod text;
 mod verify;
 mod webhooks;
+mod who;
 
 use options::Command;
 use shared::domain::Signer;
 
 pub use deployment::{Deployed, Failed, aws_config};
 pub use options::{Asked, Deployment, Options, Right};
-pub use remote::{Answer, Request, operate};
+pub use remote::{Answer, Event, Request, operate};
 
 /// A command's output and exit code.
 #[derive(Debug)]
@@ -58,6 +59,7 @@ pub async fn run(deployment: &Deployment, asked: Asked, by: Option<Signer>) -> R
         Command::Journal(options) => journal::run(deployment, &options, json).await,
         Command::Reconcile(options) => reconcile::run(&options, json),
         Command::Story(options) => story::run(deployment, &options, json).await,
+        Command::Who(options) => who::run(deployment, &options, json).await,
         Command::Plan(options) => planning::run(&options, json),
         Command::Webhooks(options) => webhooks::run(deployment, options, json).await,
         command => run_in(&Deployed::connect(deployment).await?, command, json, by).await,

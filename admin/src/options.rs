@@ -114,6 +114,8 @@ pub enum Command {
     /// Tell what a user asked in a time, what they were answered and why, what moved, and which events tell it; exits with 1 if
     /// there is nothing
     Story(Story),
+    /// Find the user whom the logs call by a name; exits with 1 if nobody is
+    Who(Who),
     /// Reconcile Redis with all decisions of a packet
     Rebuild {
         /// Its id
@@ -220,6 +222,20 @@ pub struct Story {
     /// The key under which the log names users
     #[arg(long, value_name = "KEY", env = "LOG_KEY", hide_env_values = true)]
     pub log_key: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct Who {
+    /// The field `user` of a line
+    pub name: String,
+
+    /// The key under which the log names users
+    #[arg(long, value_name = "KEY", env = "LOG_KEY", hide_env_values = true)]
+    pub log_key: String,
+
+    /// A file with users' ids, one a line; without it all users of the ledger
+    #[arg(long, value_name = "FILE")]
+    pub ids: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]

@@ -28,18 +28,67 @@ const OUTPUT_BYTES_MAX: u64 = 256 << 20;
 /// soon.
 const AUDIT_CALL: Duration = Duration::from_mins(4);
 
-/// The event of the function `operate`.
+/// What the function `operate` is asked for.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
     /// The command and its options, as `hongbao-admin` reads them.
     pub arguments: Vec<String>,
-    /// The caller, who a repair is logged for. The function believes it: Lambda does not tell who invoked it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<Signer>,
     /// Where an audit continues: the `next` of the last answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<Progress>,
+}
+
+/// The event of the function `operate`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Event {
+    /// A call of its URL.
+    Signed(Call),
+    /// An invocation. Lambda does not tell whose.
+    Invoked(Request),
+}
+
+/// A call of a function's URL, as Lambda passes it on: payload 2.0, of which this needs little.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Call {
+    request_context: CallContext,
+    #[serde(default)]
+    body: String,
+    #[serde(default)]
+    is_base64_encoded: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct CallContext {
+    authorizer: Authorizer,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Authorizer {
+    iam: Identity,
+}
+
+/// Who signed, as IAM has verified it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Identity {
+    user_arn: Signer,
+}
+
+impl Event {
+    /// The request, and who signed it.
+    fn opened(self) -> Result<(Request, Option<Signer>), String> {
+        let Call { request_context, body, is_base64_encoded } = match self {
+            Self::Invoked(request) => return Ok((request, None)),
+            Self::Signed(call) => call,
+        };
+        let bytes = if is_base64_encoded { STANDARD.decode(body) } else { Ok(body.into_bytes()) };
+        let bytes = bytes.map_err(|error| format!("the body is not base64: {error}"))?;
+        let request = serde_json::from_slice(&bytes).map_err(|error| format!("the body is no request: {error}"))?;
+        Ok((request, Some(request_context.authorizer.iam.user_arn)))
+    }
 }
 
 /// The function's answer.
@@ -61,9 +110,12 @@ pub struct Answer {
     pub next: Option<Progress>,
 }
 
-/// Runs the command of `request` until `deadline` at the latest, if `right` allows it.
-pub async fn operate(deployed: &Deployed, right: Right, request: Request, deadline: Instant) -> Answer {
-    let Request { arguments, by, resume } = request;
+/// Runs the command of `event` until `deadline` at the latest, if `right` allows it. A repair is in the name of who signed it.
+pub async fn operate(deployed: &Deployed, right: Right, event: Event, deadline: Instant) -> Answer {
+    let (Request { arguments, resume }, by) = match event.opened() {
+        Ok(opened) => opened,
+        Err(error) => return Answer::failed(error),
+    };
     let program = std::iter::once("hongbao-admin").chain(arguments.iter().map(String::as_str));
     let asked = match Asked::try_parse_from(program) {
         Ok(asked) => asked,
@@ -80,7 +132,7 @@ pub async fn operate(deployed: &Deployed, right: Right, request: Request, deadli
         }
         (None, _) => Answer::failed(format!("run it on your machine, it needs no function: {arguments}")),
         (_, _) if right == Right::Repair && by.is_none() => {
-            Answer::failed("a repair needs the caller, `by`".to_owned())
+            Answer::failed("a repair must be signed: call the function's URL".to_owned())
         }
         (_, Command::Audit(options)) => {
             let until = deadline.min(begun + AUDIT_CALL);

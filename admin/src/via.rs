@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::time::Duration;
 
-use admin::{Answer, Asked, Failed, Request, aws_config};
+use admin::{Answer, Asked, Failed, Request, Right, aws_config};
 use aws_sdk_lambda::config::StalledStreamProtectionConfig;
 use aws_sdk_lambda::config::timeout::TimeoutConfig;
 use aws_sdk_lambda::primitives::Blob;
@@ -26,15 +26,17 @@ pub async fn run(
         Failed::Refused("this command runs here, not in the stack's network: leave out --via".to_owned())
     })?;
     let aws = aws_config().await;
-    let mut request = Request { arguments: to_send(arguments)?, by: Some(caller_of(&aws).await?), resume: None };
+    let mut request = Request { arguments: to_send(arguments)?, resume: None };
     let config = aws_sdk_lambda::config::Builder::from(&aws)
         .timeout_config(TimeoutConfig::builder().operation_attempt_timeout(ATTEMPT_MAX).build())
         // The function is silent until it answers.
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
     let lambda = aws_sdk_lambda::Client::from_conf(config.build());
     let function = format!("{stack}-operate-{}", right.name());
+    // Lambda tells a function who called its URL, but not who invoked it.
+    let url = if right == Right::Repair { Some(url_of(&lambda, &function).await?) } else { None };
     for _ in 0..CALLS_MAX {
-        let answer = call(&lambda, &function, &request).await?;
+        let answer = call(&lambda, &function, url.as_deref(), &request).await?;
         if let Some(error) = &answer.error {
             return Err(Failed::Function(function, format!("exit code {}: {error}", answer.exit)));
         }
@@ -49,9 +51,25 @@ pub async fn run(
     Err(Failed::Answer("the audit has no end".to_owned()))
 }
 
-async fn call(lambda: &aws_sdk_lambda::Client, function: &str, request: &Request) -> Result<Answer, Failed> {
+async fn url_of(lambda: &aws_sdk_lambda::Client, function: &str) -> Result<String, Failed> {
+    let asked = lambda.get_function_url_config().function_name(function).send().await;
+    let found = asked.map_err(|error| Failed::Aws("Lambda did not tell the function's URL", Box::new(error)))?;
+    Ok(found.function_url)
+}
+
+/// Invokes the function, or calls its `url`: that takes the same request, signed for the same service.
+async fn call(
+    lambda: &aws_sdk_lambda::Client,
+    function: &str,
+    url: Option<&str>,
+    request: &Request,
+) -> Result<Answer, Failed> {
     let event = serde_json::to_vec(request).map_err(|error| Failed::Answer(error.to_string()))?;
-    let called = lambda.invoke().function_name(function).payload(Blob::new(event)).send().await;
+    let mut invocation = lambda.invoke().function_name(function).payload(Blob::new(event)).customize();
+    if let Some(url) = url.map(str::to_owned) {
+        invocation = invocation.map_request(move |mut request| request.set_uri(url.as_str()).map(|()| request));
+    }
+    let called = invocation.send().await;
     let answer = called.map_err(|error| Failed::Aws("Lambda did not run the function", Box::new(error)))?;
     let payload = answer.payload.map(Blob::into_inner).unwrap_or_default();
     match answer.function_error {

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use http::header::AUTHORIZATION;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{AUTHORIZATION, HOST};
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -79,13 +81,14 @@ impl Shared {
         let signature = parts.headers[AUTHORIZATION].to_str().unwrap();
         let scope: Vec<&str> = signature.split_once('=').unwrap().1.split(',').next().unwrap().split('/').collect();
         let (key, service) = (scope[0], scope[3]);
-        let Some(name) = parts.uri.path().strip_prefix("/2015-03-31/functions/") else {
+        let mut paths = ["/2015-03-31/functions/", "/2021-10-31/functions/", "/called-by-url/"].into_iter();
+        let Some(name) = paths.find_map(|prefix| parts.uri.path().strip_prefix(prefix)) else {
             assert_eq!(service, "sts");
             assert!(body.starts_with(b"Action=GetCallerIdentity&"), "{body:?}");
             return answered(StatusCode::OK, None, identity(key).into_bytes());
         };
         assert_eq!(service, "lambda");
-        let name = name.strip_suffix("/invocations").unwrap();
+        let (name, of) = name.split_once('/').unwrap();
         if self.denied.iter().any(|(denied, function)| *denied == key && function == name) {
             let message = json!({"Message": format!("{} is not authorized", arn(key))});
             let error = ("x-amzn-errortype", "AccessDeniedException");
@@ -96,14 +99,33 @@ impl Shared {
             let error = ("x-amzn-errortype", "ResourceNotFoundException");
             return answered(StatusCode::NOT_FOUND, Some(error), message.to_string().into_bytes());
         };
+        let event = match of {
+            "url" => {
+                let url = format!("http://{}/called-by-url/{name}/", parts.headers[HOST].to_str().unwrap());
+                let found =
+                    json!({"FunctionUrl": url, "FunctionArn": name, "AuthType": "AWS_IAM", "CreationTime": "t"});
+                return answered(StatusCode::OK, None, found.to_string().into_bytes());
+            }
+            "invocations" => body,
+            _ => called_by_url(key, &body).into(),
+        };
         self.called.lock().unwrap().push(name.to_owned());
         let call = calls.fetch_add(1, Ordering::SeqCst).min(deployment.answers.len() - 1);
-        let answer = deployment.answers[call].invoke(&body).await;
+        let answer = deployment.answers[call].invoke(&event).await;
         let error = answer.get("errorType").map(|_| ("x-amz-function-error", "Unhandled"));
         let answer = answer.to_string().into_bytes();
         assert!(answer.len() <= ANSWER_BYTES_MAX, "Lambda would not carry {} bytes", answer.len());
         answered(StatusCode::OK, error, answer)
     }
+}
+
+/// The event of a call of a function's URL (payload 2.0), as far as functions read it. Lambda passes on binary bodies in base64.
+fn called_by_url(key: &str, body: &[u8]) -> String {
+    let iam = json!({"accountId": "123456789012", "userArn": arn(key), "userId": key});
+    let context = json!({"authorizer": {"iam": iam}, "http": {"method": "POST", "path": "/"}, "stage": "$default"});
+    let body = STANDARD.encode(body);
+    json!({"version": "2.0", "rawPath": "/", "requestContext": context, "body": body, "isBase64Encoded": true})
+        .to_string()
 }
 
 fn identity(key: &str) -> String {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use admin::{Answer, Deployed, Request, Right};
+use admin::{Answer, Deployed, Event, Right};
 use shared::config::Config;
 use tokio::time::Instant;
 
@@ -15,6 +15,6 @@ pub const fn right(config: &Config) -> Right {
 }
 
 /// Answers an event. `left` is the time until the function's timeout.
-pub async fn handle(deployed: &Deployed, right: Right, request: Request, left: Duration) -> Answer {
-    admin::operate(deployed, right, request, Instant::now() + left.saturating_sub(MARGIN)).await
+pub async fn handle(deployed: &Deployed, right: Right, event: Event, left: Duration) -> Answer {
+    admin::operate(deployed, right, event, Instant::now() + left.saturating_sub(MARGIN)).await
 }

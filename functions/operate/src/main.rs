@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use admin::{Deployed, Request};
+use admin::{Deployed, Event};
 use lambda_runtime::{Error, LambdaEvent, run_concurrent, service_fn};
 use shared::config::Config;
 use shared::wiring;
@@ -19,7 +19,7 @@ async fn serve() -> Result<(), Error> {
     let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
     let right = operate::right(&config);
     let deployed = Arc::new(Deployed::over(config, wiring::dynamodb(&wiring::environment()))?);
-    run_concurrent(service_fn(move |event: LambdaEvent<Request>| {
+    run_concurrent(service_fn(move |event: LambdaEvent<Event>| {
         let deployed = Arc::clone(&deployed);
         async move {
             let left = event.context.deadline().duration_since(SystemTime::now()).unwrap_or_default();

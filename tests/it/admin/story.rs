@@ -19,13 +19,17 @@ async fn ask(stack: &Program, user: &str, method: Method, path: &str, body: &str
     answer.await.unwrap().json().await.unwrap()
 }
 
-/// Runs the program with the variables that the stack wrote for it.
 async fn story(folder: &Path, user: &str, more: &[&str]) -> Said {
+    admin(folder, &[&["story", "--user", user], more].concat()).await
+}
+
+/// Runs the program with the variables that the stack wrote for it.
+async fn admin(folder: &Path, arguments: &[&str]) -> Said {
     let stores = std::fs::read_to_string(folder.join("stores.env")).unwrap();
     let stores =
         stores.lines().filter_map(|line| line.split_once('=')).map(|(name, value)| (name, value.trim_matches('\'')));
     let mut command = Command::new(built("hongbao-admin"));
-    run(command.args(["--json", "story", "--user", user]).args(more).env_clear().envs(stores)).await
+    run(command.arg("--json").args(arguments).env_clear().envs(stores)).await
 }
 
 #[tokio::test]
@@ -75,5 +79,20 @@ async fn a_story_has_what_was_asked_and_answered_and_what_moved() {
     let of_answer =
         story(folder.path(), "taker-bob", &[&ALWAYS[..], &["--log", answer.to_str().unwrap()]].concat()).await;
     assert_eq!(of_answer.with(0).json().as_array().unwrap().len(), 2);
+
+    // And who a name of the log is. Carol has lost, so the ledger does not know her.
+    let rows: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let name = |outcome: &str| {
+        let row = rows.iter().find(|row| row["fields"]["outcome"] == outcome).unwrap();
+        row["fields"]["user"].as_str().unwrap().to_owned()
+    };
+    let (bob, carol) = (name("grabbed"), name("sold_out"));
+    let ids = folder.path().join("ids");
+    std::fs::write(&ids, "taker-ann\r\n\nno id\ntaker-carol\n").unwrap();
+    let ids = ids.to_str().unwrap();
+    assert_eq!(admin(folder.path(), &["who", &bob]).await.with(0).json(), json!(["taker-bob"]));
+    assert_eq!(admin(folder.path(), &["who", &carol]).await.with(1).json(), json!([]));
+    assert_eq!(admin(folder.path(), &["who", &carol, "--ids", ids]).await.with(0).json(), json!(["taker-carol"]));
+    assert_eq!(admin(folder.path(), &["who", &bob, "--ids", ids]).await.with(1).json(), json!([]));
     assert!(stack.terminate().success());
 }

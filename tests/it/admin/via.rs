@@ -94,6 +94,9 @@ async fn each_command_says_the_same_as_beside_the_stores() {
     assert!(read.contains("a command was run") && !read.contains("a repair"), "{read}");
 }
 
+/// An invocation that names its caller.
+const FORGED: &str = r#"{"arguments": ["parked"], "by": "arn:aws:iam::123456789012:user/somebody"}"#;
+
 #[tokio::test]
 async fn reading_and_repairing_are_two_rights() {
     let world = World::single().await;
@@ -106,12 +109,11 @@ async fn reading_and_repairing_are_two_rights() {
     assert_eq!(api.called(), [name("read")]);
 
     // Each function enforces its own right for any caller, and no caller leads it to other stores.
-    let by = arn(OPERATOR);
     for (right, event, error) in [
-        ("read", json!({"arguments": ["rebuild", id], "by": by}), "this function does not repair: rebuild"),
-        ("read", json!({"arguments": ["replay", "--all"], "by": by}), "this function does not repair: replay"),
-        ("repair", json!({"arguments": ["audit"], "by": by}), "this function does not read: audit"),
-        ("repair", json!({"arguments": ["rebuild", id]}), "a repair needs the caller, `by`"),
+        ("read", json!({"arguments": ["rebuild", id]}), "this function does not repair: rebuild"),
+        ("read", json!({"arguments": ["replay", "--all"]}), "this function does not repair: replay"),
+        ("repair", json!({"arguments": ["audit"]}), "this function does not read: audit"),
+        ("repair", json!({"arguments": ["rebuild", id]}), "a repair must be signed: call the function's URL"),
         ("read", json!({"arguments": ["verify", "/proc/self/environ"]}), "it needs no function: verify"),
         ("read", json!({"arguments": ["--table", "other", "parked"]}), "error: unexpected argument '--table'"),
         ("read", json!({"arguments": ["--redis-url", "redis://x", "parked"]}), "error: unexpected argument"),
@@ -129,7 +131,7 @@ async fn reading_and_repairing_are_two_rights() {
         assert_eq!((&answer["exit"], answer.get("output")), (&json!(2), None), "{event}: {answer}");
         assert!(answer["error"].as_str().unwrap().contains(error), "{event}: {answer}");
     }
-    for event in ["{}", "[]", "7", r#"{"arguments": ["parked"], "table": "x"}"#, r#"{"arguments": "parked"}"#] {
+    for event in ["{}", "[]", "7", r#"{"arguments": ["parked"], "table": "x"}"#, r#"{"arguments": "parked"}"#, FORGED] {
         let answer = api.function(&name("read")).invoke(event.as_bytes()).await;
         assert!(answer["errorType"].is_string(), "{event}: {answer}");
     }
