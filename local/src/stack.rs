@@ -13,7 +13,7 @@ use shared::config::{Config, ConfigError};
 use shared::domain::{Limits, Partition};
 use shared::dynamodb::{SdkTable, create_table};
 use shared::error_chain;
-use shared::http::without_base_path;
+use shared::http::Edge;
 use shared::ports::HotStore;
 use shared::redis::{RedisConfigError, RedisStore};
 use shared::service::{ClosePacket, GrabSlip, Report, SendPacket, Settle, ViewPackets, Wallets};
@@ -67,6 +67,7 @@ pub struct Settings {
 pub struct Stack {
     /// Each call reads it to its end. What changes all of them, such as the clock, waits for them.
     functions: RwLock<Functions>,
+    edge: Edge,
     client: Client,
     table: SdkTable,
     config: Config,
@@ -173,6 +174,7 @@ impl Stack {
         let functions = Functions::new(table.clone(), config.clone(), settings.sandbox.as_deref())?;
         Ok(Self {
             functions: RwLock::new(functions),
+            edge: Edge::new(&config.base_path, config.user_rates),
             client,
             table,
             config,
@@ -226,7 +228,7 @@ impl fmt::Debug for Stack {
 
 impl Invoke for Stack {
     async fn call(&self, function: Function, request: Request) -> Response<Body> {
-        let request = without_base_path(request, &self.config.base_path);
+        let request = self.edge.receive(request);
         let functions = self.functions.read().await;
         match function {
             Function::Send => send::handle(&functions.send, &functions.close, request).await,

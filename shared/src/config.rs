@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::domain::{AckMode, Amount, DayZone, Limits, MAX_BALANCE, MAX_MOVEMENT};
+use crate::domain::{AckMode, Amount, DayZone, Limits, MAX_BALANCE, MAX_MOVEMENT, UserRates};
 use crate::redis::{Authorities, Connection, IamAuth, RedisConfig, RedisConfigError};
 use crate::service::SendPolicy;
 
@@ -32,6 +32,8 @@ pub struct Config {
     pub log_key: Option<String>,
     /// `BASE_PATH` (none): what a custom domain's mapping puts before every path, such as `/hongbao`.
     pub base_path: String,
+    /// `USER_RATE` (0, any), `USER_GRABS` (0, any): how often one user may ask.
+    pub user_rates: UserRates,
     /// `START_SPREAD_MS` (5000): within which time after a packet's start users who asked early should ask again.
     pub start_spread: Duration,
     /// `OPERATE_REPAIRS` (`false`): whether the function operate runs the commands that repair, and only those, or those that read.
@@ -141,6 +143,10 @@ impl Config {
         let start_spread = reader.number("START_SPREAD_MS", 5_000_u64, 0..=600_000);
         let operate_repairs = reader.parsed("OPERATE_REPAIRS", false, "true or false", |text| text.parse().ok());
         let base_path = reader.parsed("BASE_PATH", String::new(), "a path such as /hongbao, of no route", base_path);
+        let user_rates = UserRates {
+            requests_a_second: reader.number("USER_RATE", 0, 0..=10_000),
+            grabs_a_minute: reader.number("USER_GRABS", 0, 0..=10_000),
+        };
         let log_key = reader.get("LOG_KEY");
         let webhooks = reader.webhooks(needs == Needs::Webhooks);
         let event_target = reader.wanted("EVENT_TARGET", needs == Needs::Events);
@@ -155,6 +161,7 @@ impl Config {
             redis,
             log_key,
             base_path,
+            user_rates,
             start_spread: Duration::from_millis(start_spread),
             settle_grace: Duration::from_millis(settle_grace),
             event_target,

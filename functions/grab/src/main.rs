@@ -6,7 +6,7 @@ use std::sync::Arc;
 use grab::Telemetry;
 use lambda_http::{Error, run_concurrent, service_fn};
 use shared::config::Config;
-use shared::http::without_base_path;
+use shared::http::Edge;
 use shared::wiring::{self, Wiring};
 
 fn main() -> Result<(), Error> {
@@ -15,7 +15,7 @@ fn main() -> Result<(), Error> {
 
 async fn serve() -> Result<(), Error> {
     let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
-    let (table, base_path) = (config.table.clone(), config.base_path.clone());
+    let (table, edge) = (config.table.clone(), Edge::new(&config.base_path, config.user_rates));
     let wiring = Wiring::new(config, wiring::dynamodb(&wiring::environment()))?;
     wiring.connect().await;
     let grab = wiring.grab_slip();
@@ -30,7 +30,7 @@ async fn serve() -> Result<(), Error> {
         tokio::spawn(async move { telemetry.tell_regularly().await });
     }
     run_concurrent(service_fn(move |request| {
-        let request = without_base_path(request, &base_path);
+        let request = edge.receive(request);
         let (grab, telemetry) = (Arc::clone(&grab), Arc::clone(&telemetry));
         async move {
             if !is_concurrent {

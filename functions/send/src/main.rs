@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lambda_http::{Error, run_concurrent, service_fn};
 use shared::config::Config;
-use shared::http::without_base_path;
+use shared::http::Edge;
 use shared::wiring::{self, Wiring};
 
 fn main() -> Result<(), Error> {
@@ -14,12 +14,12 @@ fn main() -> Result<(), Error> {
 
 async fn serve() -> Result<(), Error> {
     let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
-    let base_path = config.base_path.clone();
+    let edge = Edge::new(&config.base_path, config.user_rates);
     let wiring = Wiring::new(config, wiring::dynamodb(&wiring::environment()))?;
     wiring.connect().await;
     let (send, close) = (Arc::new(wiring.send_packet()), Arc::new(wiring.close_packet()));
     run_concurrent(service_fn(move |request| {
-        let request = without_base_path(request, &base_path);
+        let request = edge.receive(request);
         let (send, close) = (Arc::clone(&send), Arc::clone(&close));
         async move { Ok::<_, Infallible>(send::handle(&send, &close, request).await) }
     }))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lambda_http::{Error, run_concurrent, service_fn};
 use shared::config::Config;
-use shared::http::without_base_path;
+use shared::http::Edge;
 use shared::wiring::{self, LedgerWiring};
 
 fn main() -> Result<(), Error> {
@@ -14,10 +14,10 @@ fn main() -> Result<(), Error> {
 
 async fn serve() -> Result<(), Error> {
     let config = Config::for_the_ledger(|name| std::env::var(name).ok())?;
-    let base_path = config.base_path.clone();
+    let edge = Edge::new(&config.base_path, config.user_rates);
     let wallet = Arc::new(LedgerWiring::new(config, wiring::dynamodb(&wiring::environment())).wallets());
     run_concurrent(service_fn(move |request| {
-        let request = without_base_path(request, &base_path);
+        let request = edge.receive(request);
         let wallet = Arc::clone(&wallet);
         async move { Ok::<_, Infallible>(wallet::handle(&wallet, request).await) }
     }))

@@ -44,3 +44,12 @@ impl Default for Limits {
         Self { slip_amount_max: Amount::new(20_000), count_max: Self::COUNT_CEILING }
     }
 }
+
+/// How often one user may ask a process; 0: as often as they like.
+#[derive(Clone, Copy, Debug)]
+pub struct UserRates {
+    /// Requests a second, and as many at once.
+    pub requests_a_second: u32,
+    /// Grabs a minute, and as many at once.
+    pub grabs_a_minute: u32,
+}

@@ -21,7 +21,7 @@ pub use amounts::{Amounts, AmountsError};
 pub use day::{DailyLimit, Day, DayZone};
 pub use id::{IdError, IdempotencyKey, MAX_PARTS, PACKET_ID_RANDOM_BYTES, PacketId, RequestKey, Signer, UserId};
 pub use labels::{Cover, LabelError, Labels, Reference};
-pub use limits::{Limits, MAX_BALANCE, MAX_MOVEMENT};
+pub use limits::{Limits, MAX_BALANCE, MAX_MOVEMENT, UserRates};
 pub use money::Amount;
 pub use operator::{Intervention, OperatorReason, ReasonError, Suspension, UserLimits};
 pub use packet::{AckMode, Guard, PassphraseDigest, Refusal, Terms};

@@ -4,6 +4,7 @@
 mod answer;
 mod body;
 mod deadline;
+mod edge;
 mod page;
 mod problem;
 mod request;
@@ -13,10 +14,11 @@ mod views;
 pub use answer::{Answer, Keeping, REQUEST_ID, names_tag, respond};
 pub use body::{Fields, Int, parse_body, reason, suspension_asked};
 pub use deadline::before_deadline;
+pub use edge::Edge;
 pub use page::{MovementsAsked, Page, cursor, movements_asked, optional, page, page_with, parameter};
 pub use problem::{Code, FieldError, Problem};
 pub use request::{caller, idempotency_key, operator, user_of};
-pub use route::{Route, Who, route, without_base_path};
+pub use route::{Route, Who, route};
 pub use views::{
     ClaimRow, LimitsBody, MineView, MovementRow, MovementsBody, PacketBody, ShareBody, SuspensionBody, Totals, Viewer,
     WalletBody,

@@ -1,6 +1,7 @@
 use lambda_http::request::RequestContext;
 use lambda_http::{Request, RequestExt};
 
+use super::edge::admit;
 use super::page::check_query;
 use super::problem::{Code, Problem};
 use super::route::Who;
@@ -17,9 +18,10 @@ pub(super) fn request_id(request: &Request) -> &str {
 /// The caller, whose query the route knows.
 ///
 /// # Errors
-/// Those of the token, and then `invalid-request` for a parameter of the query that the route does not know, or that is given twice.
+/// Those of the token; `too-many-requests`, if the user asks too often; and then `invalid-request` for a parameter of the query that the route does not know, or that is given twice.
 pub fn caller(request: &Request) -> Result<UserId, Problem> {
     let user = user_of_token(request)?;
+    admit(request, &user)?;
     check_query(request)?;
     Ok(user)
 }

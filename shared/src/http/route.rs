@@ -155,7 +155,7 @@ const READ: &str = "GET, HEAD";
 /// The request without the base path, if its path has that. At a custom domain API Gateway leaves a mapping's path in it; at the
 /// API's own address there is none.
 #[must_use]
-pub fn without_base_path(request: Request, base_path: &str) -> Request {
+pub(super) fn without_base_path(request: Request, base_path: &str) -> Request {
     let rest = request.raw_http_path().strip_prefix(base_path).filter(|rest| rest.starts_with('/')).map(str::to_owned);
     match rest {
         Some(path) => request.with_raw_http_path(path),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use futures::StreamExt;
 use futures::future::join_all;
 use http::Response;
 use redis::cmd;
@@ -28,6 +29,31 @@ fn is_answered(name: &str, answer: &Value) -> bool {
         return answer.get("errorType").is_none() && answer.get("outbox_left") != Some(&Value::Null);
     }
     answer["statusCode"].as_u64().is_some_and(|status| !NOT_REACHED.contains(&status))
+}
+
+#[tokio::test]
+async fn a_user_who_asks_too_often_waits_and_nobody_else_does() {
+    let stores = Stores::start().await;
+    let packet = stores.packet_of_one_slip().await;
+    let (grab, view) =
+        (stores.function("grab", &[("USER_GRABS", "2")]).await, stores.function("view", &[("USER_RATE", "1")]).await);
+    for _ in 0..2 {
+        grab.answer(&grab_of(&packet, "bob")).await.expect(200);
+    }
+    let refused = grab.answer(&grab_of(&packet, "bob")).await;
+    refused.refused(429, "too-many-requests");
+    let wait: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+    assert!((1..=30).contains(&wait), "{wait}");
+    grab.answer(&grab_of(&packet, "carol")).await.expect(200);
+    let mut for_bob = grab_of(&packet, "bob");
+    for_bob["rawPath"] = json!(format!("/users/bob/packets/{packet}/grab"));
+    for_bob["requestContext"]["authorizer"] = sample("wallet", "")["requestContext"]["authorizer"].clone();
+    for _ in 0..3 {
+        grab.answer(&for_bob).await.expect(200);
+    }
+    let looks = futures::stream::iter(0..20).then(async |_| view.answer(&sample("view", &packet)).await.status);
+    let looks: BTreeSet<u16> = looks.collect().await;
+    assert_eq!(looks, [200, 429].into());
 }
 
 #[tokio::test]

@@ -1,0 +1,139 @@
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use governor::clock::{Clock, DefaultClock};
+use governor::middleware::NoOpMiddleware;
+use governor::state::keyed::HashMapStateStore;
+use governor::{Quota, RateLimiter};
+use lambda_http::Request;
+
+use super::problem::{Code, Problem};
+use super::route::{Route, route, without_base_path};
+use crate::domain::{UserId, UserRates};
+
+/// After so many requests, users who made none for a while are forgotten.
+const FORGET_AFTER: u32 = 4_096;
+
+/// What every request to a function goes through before it is answered.
+#[derive(Clone, Debug)]
+pub struct Edge {
+    base_path: String,
+    meter: Option<Arc<UserMeter>>,
+}
+
+impl Edge {
+    /// The edge of a function behind `base_path`, which lets each user ask at these rates.
+    pub fn new(base_path: &str, rates: UserRates) -> Self {
+        let meter = UserMeter::new(rates, DefaultClock::default());
+        Self { base_path: base_path.to_owned(), meter: meter.map(Arc::new) }
+    }
+
+    /// The request as handlers expect it: without the base path, and with the meter of its caller.
+    #[must_use]
+    pub fn receive(&self, request: Request) -> Request {
+        let mut request = without_base_path(request, &self.base_path);
+        if let Some(meter) = &self.meter {
+            request.extensions_mut().insert(Arc::clone(meter));
+        }
+        request
+    }
+}
+
+type Limiter<C> = RateLimiter<UserId, HashMapStateStore<UserId>, C, NoOpMiddleware<<C as Clock>::Instant>>;
+
+/// Counts each user's requests and grabs in this process.
+#[derive(Debug)]
+pub struct UserMeter<C: Clock = DefaultClock> {
+    clock: C,
+    requests: Option<Limiter<C>>,
+    grabs: Option<Limiter<C>>,
+    received: AtomicU32,
+}
+
+impl<C: Clock + Clone> UserMeter<C> {
+    /// A meter for these rates; `None`: there is nothing to count.
+    fn new(rates: UserRates, clock: C) -> Option<Self> {
+        let limiter = |quota| RateLimiter::new(quota, HashMapStateStore::default(), clock.clone());
+        let requests = NonZeroU32::new(rates.requests_a_second).map(Quota::per_second).map(limiter);
+        let grabs = NonZeroU32::new(rates.grabs_a_minute).map(Quota::per_minute).map(limiter);
+        let has_any = requests.is_some() || grabs.is_some();
+        has_any.then(|| Self { requests, grabs, clock: clock.clone(), received: AtomicU32::new(0) })
+    }
+
+    /// Counts a request; or for how long its user has to wait.
+    fn count(&self, user: &UserId, is_grab: bool) -> Result<(), Duration> {
+        if self.received.fetch_add(1, Ordering::Relaxed) % FORGET_AFTER == FORGET_AFTER - 1 {
+            self.requests.iter().chain(&self.grabs).for_each(RateLimiter::retain_recent);
+        }
+        let grabs = self.grabs.iter().filter(|_| is_grab);
+        self.requests
+            .iter()
+            .chain(grabs)
+            .try_for_each(|limiter| limiter.check_key(user).map_err(|refused| refused.wait_time_from(self.clock.now())))
+    }
+}
+
+/// Refuses a user who asks too often.
+pub(super) fn admit(request: &Request, user: &UserId) -> Result<(), Problem> {
+    let Some(meter) = request.extensions().get::<Arc<UserMeter>>() else { return Ok(()) };
+    let is_grab = matches!(route(request), Ok(Route::Grab(..)));
+    meter.count(user, is_grab).map_err(|wait| Problem {
+        // It is rounded up.
+        retry_after_s: Some(wait.as_secs() + 1),
+        ..Problem::new(Code::TooManyRequests, "You ask too often. Try again later.")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use governor::clock::FakeRelativeClock;
+
+    use super::*;
+
+    fn user(name: &str) -> UserId {
+        name.parse().unwrap()
+    }
+
+    #[test]
+    fn each_user_has_a_rate_of_their_own() {
+        let clock = FakeRelativeClock::default();
+        let rates = UserRates { requests_a_second: 3, grabs_a_minute: 2 };
+        let meter = UserMeter::new(rates, clock.clone()).unwrap();
+        let (ann, bob) = (user("ann"), user("bob"));
+        for _ in 0..2 {
+            meter.count(&ann, true).unwrap();
+        }
+        let wait = meter.count(&ann, true).unwrap_err();
+        assert!(wait > Duration::from_secs(29) && wait <= Duration::from_secs(30), "{wait:?}");
+        let wait = meter.count(&ann, false).unwrap_err();
+        assert!(wait <= Duration::from_millis(334), "{wait:?}: the refused grab was a request");
+        meter.count(&bob, true).unwrap();
+        clock.advance(Duration::from_millis(334));
+        meter.count(&ann, false).unwrap();
+        clock.advance(Duration::from_secs(30));
+        meter.count(&ann, true).unwrap();
+        assert!(meter.count(&ann, true).is_err());
+    }
+
+    #[test]
+    fn users_who_rest_are_forgotten() {
+        let clock = FakeRelativeClock::default();
+        let meter = UserMeter::new(UserRates { requests_a_second: 1, grabs_a_minute: 0 }, clock.clone()).unwrap();
+        let known = || meter.requests.as_ref().unwrap().len();
+        for number in 0..FORGET_AFTER - 1 {
+            meter.count(&user(&format!("u{number}")), false).unwrap();
+        }
+        assert_eq!(known(), FORGET_AFTER as usize - 1);
+        clock.advance(Duration::from_secs(2));
+        meter.count(&user("late"), false).unwrap();
+        assert_eq!(known(), 1);
+    }
+
+    #[test]
+    fn without_rates_there_is_no_meter() {
+        let rates = UserRates { requests_a_second: 0, grabs_a_minute: 0 };
+        assert!(UserMeter::new(rates, DefaultClock::default()).is_none());
+    }
+}
