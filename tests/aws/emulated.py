@@ -199,6 +199,7 @@ ONLY_NOTED = [
         "AWS::ElastiCache::UserGroup",
         "AWS::Lambda::EventInvokeConfig",
         "AWS::Lambda::EventSourceMapping",
+        "AWS::Lambda::Url",
         "AWS::Logs::MetricFilter",
         "AWS::SNS::Subscription",
         "AWS::SNS::TopicPolicy",

@@ -34,6 +34,7 @@ def matches(patterns, text):
 def holds(operator, expected, values):
     quantifier, _, plain = operator.rpartition(":")
     same = {
+        "Bool": lambda value: value == str(expected).lower(),
         "StringEquals": lambda value: value in listed(expected),
         "StringLike": lambda value: matches(expected, value),
         "ArnLike": lambda value: matches(expected, value),

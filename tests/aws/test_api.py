@@ -147,21 +147,33 @@ def test_the_operators_rights_are_five(stack, operations, rights):
             return {"Users"}
         return {"Read"} if key.startswith(READS) else {"Money"}
 
-    def having(action, resource):
-        return {right for right in RIGHTS if allows(rights[right], action, resource)}
+    def having(action, resource, context=None):
+        return {right for right in RIGHTS if allows(rights[right], action, resource, context or {})}
 
     for key, operation in operations.items():
         method, path = key.split(" ")
         called = f"arn:aws:execute-api:{REGION}:{ACCOUNT}:{stack.ids['Api']}/$default/{method}{path}"
         assert having("execute-api:Invoke", called) == of_route(key, operation), key
     for program, logical_id, configuration in stack.functions():
-        expected = {"operate-read": {"Read"}, "operate-repair": {"Repair"}, "settle": {"Repair"}, "audit": {"Repair"}}
-        found = having("lambda:InvokeFunction", configuration["FunctionArn"])
-        assert found == expected.get(program, set()), program
+        expected = {"operate-read": {"Read"}, "settle": {"Repair"}, "audit": {"Repair"}}
+        arn = configuration["FunctionArn"]
+        assert having("lambda:InvokeFunction", arn) == expected.get(program, set()), program
+        # Lambda names the caller of a URL only.
+        by_url = {"Repair"} if program == "operate-repair" else set()
+        assert having("lambda:InvokeFunctionUrl", arn) == having("lambda:GetFunctionUrlConfig", arn) == by_url, program
+        invoked = {"lambda:InvokedViaFunctionUrl": ["true"]}
+        assert having("lambda:InvokeFunction", arn, invoked) == expected.get(program, by_url), program
+    [url] = stack.noted("AWS::Lambda::Url").values()
+    assert (url["TargetFunctionArn"], url["AuthType"]) == (stack.ids["OperateRepair"], "AWS_IAM")
     actions = {
         action for right in set(RIGHTS) - {"Books"} for s in rights[right] for action in listed(s["Action"])
     }
-    assert actions == {"execute-api:Invoke", "lambda:InvokeFunction"}
+    assert actions == {
+        "execute-api:Invoke",
+        "lambda:InvokeFunction",
+        "lambda:InvokeFunctionUrl",
+        "lambda:GetFunctionUrlConfig",
+    }
 
 
 def test_the_books_need_only_reads_of_the_table(stack, repository, rights):
