@@ -244,6 +244,17 @@ endif
 ENV ?= dev
 STACK = $(or $(shell sed -n '/^\[$(ENV)\.global/,/^\[/s/^stack_name = "\(.*\)"/\1/p' samconfig.toml),\
 $(error samconfig.toml has no environment $(ENV): it has $(shell sed -n 's/^\[\(.*\)\.global\..*/\1/p' samconfig.toml)))
+
+# The targets that reach AWS use one region, which each of their tools gets in the variable that it reads. Without one they end here,
+# before a build.
+ON_AWS = deploy preflight rollback destroy $(if $(filter command,$(origin ENV)),smoke)
+ifneq ($(and $(filter-out build,$(or $(ONLY),all)),$(filter $(ON_AWS),$(MAKECMDGOALS))),)
+$(if $(STACK),)
+export AWS_REGION := $(shell scripts/aws/region.py $(ENV))
+$(if $(AWS_REGION),,$(error ENV=$(ENV) needs one region))
+export AWS_DEFAULT_REGION := $(AWS_REGION)
+endif
+
 deploy: ## Deploy a stack
 ifneq ($(ONLY),page)
 	@scripts/install-tools.sh sam && scripts/install-tools.sh lambda

@@ -7,7 +7,6 @@ Exit codes: 0, nothing found will fail; 1, something will; 2, the account cannot
 
 import argparse
 import dataclasses
-import os
 import pathlib
 import re
 import sys
@@ -18,6 +17,7 @@ import botocore.exceptions
 import botocore.parsers
 
 from checks import CHECKS, Finding, absent, discovered
+from region import region_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -40,7 +40,6 @@ class Environment:
         deploy = config[name].get("deploy", {}).get("parameters", {})
         self.name = name
         self.stack = config[name]["global"]["parameters"]["stack_name"]
-        self.region = deploy.get("region") or config[name]["global"]["parameters"].get("region")
         template = yaml_parse((root / "template.yaml").read_text())
         self.parameters = {key: str(of.get("Default", "")) for key, of in template["Parameters"].items()}
         for override in deploy.get("parameter_overrides", []):
@@ -48,12 +47,11 @@ class Environment:
             self.parameters[key] = value
 
 
-def session(region=None):
-    """The credentials and the region of the environment, as the AWS CLI finds them."""
+def session(region):
+    """The credentials of the environment, as the AWS CLI finds them, and the region that all tools use."""
     import boto3
 
-    # The CLI reads both variables, boto3 only the second one.
-    return boto3.session.Session(region_name=region or os.environ.get("AWS_REGION"))
+    return boto3.session.Session(region_name=region)
 
 
 class NotARead(Exception):
@@ -152,9 +150,7 @@ def main():
     parser.add_argument("environment", help="a section of samconfig.toml, such as dev")
     environment = Environment(parser.parse_args().environment)
     try:
-        account = Account(environment, session(environment.region))
-        if not account.region:
-            sys.exit("preflight: there is no region: set AWS_REGION, or region in samconfig.toml")
+        account = Account(environment, session(region_of(environment.name)))
         caller = account.client("sts").get_caller_identity()
     except botocore.exceptions.BotoCoreError as error:
         print(f"preflight: {error}", file=sys.stderr)

@@ -446,11 +446,12 @@ def place_of(options):
         return Local(options.programs, options.url, options.stores)
     import botocore.exceptions
     from preflight import Environment, session
+    from region import region_of
 
     environment = Environment(options.env)
     grace_s = 30  # SETTLE_GRACE_MS by default
     try:
-        return Deployment(environment.stack, session(environment.region), options.tokens, grace_s, options.url)
+        return Deployment(environment.stack, session(region_of(environment.name)), options.tokens, grace_s, options.url)
     except (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError) as error:
         raise Wrong(f"{environment.stack} can't be read: {error}") from error
 

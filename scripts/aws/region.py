@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+"""Prints the region of a deployment, or says in one line why there is none. Needs Python 3.11.
+
+    scripts/aws/region.py dev
+
+The tools disagree where to look: the AWS CLI 2 reads AWS_REGION first, SAM and boto3 read only AWS_DEFAULT_REGION
+(https://docs.aws.amazon.com/sdkref/latest/guide/feature-region.html), and only SAM reads samconfig.toml. So the Makefile asks here
+once, and gives each tool both variables.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tomllib
+
+ROOT = pathlib.Path(os.environ.get("HONGBAO_ROOT", pathlib.Path(__file__).resolve().parents[2]))
+
+
+def in_profile():
+    """The region of the AWS CLI's profile, or an empty text."""
+    try:
+        asked = subprocess.run(["aws", "configure", "get", "region"], capture_output=True, text=True)
+    except OSError:
+        return ""
+    return asked.stdout.strip()
+
+
+def region_of(environment, root=ROOT):
+    """The region that all tools shall use. Exits if there is none, or if two places name different ones."""
+    config = tomllib.loads((root / "samconfig.toml").read_text()).get(environment, {})
+    of_sam = next((config[of]["parameters"]["region"] for of in ("deploy", "global") if "region" in config.get(of, {}).get("parameters", {})), "")
+    variables = {name: os.environ.get(name, "") for name in ("AWS_REGION", "AWS_DEFAULT_REGION")}
+    named = {place: name for place, name in ({"samconfig.toml": of_sam} | variables).items() if name}
+    if len(set(named.values())) > 1:
+        listed = ", ".join(f"{place} says {name}" for place, name in named.items())
+        sys.exit(f"the region is contradictory: {listed}. Name one region, once")
+    region = next(iter(named.values()), "") or in_profile()
+    if not region:
+        sys.exit("there is no region: set AWS_REGION, or region in samconfig.toml")
+    return region
+
+
+if __name__ == "__main__":
+    print(region_of(sys.argv[1]))

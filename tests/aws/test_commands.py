@@ -1,0 +1,143 @@
+"""The commands of the Makefile and of docs/OPERATE.md, run as they are written, with the variables that the document sets and no
+others. Programs in place of the AWS CLI, SAM, Python and curl note what they get."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import botocore.session
+import pytest
+from transformed import ROOT
+
+# Notes the call, and answers as far as the commands need it.
+NOTES = f"""#!{sys.executable}
+import json, os, sys
+name = os.path.basename(sys.argv[0])
+with open(os.path.join(os.environ["HOME"], "calls"), "a") as calls:
+    calls.write(json.dumps([name, *sys.argv[1:]]) + "\\t" + json.dumps({{k: v for k, v in os.environ.items() if k.startswith("AWS_")}}) + "\\n")
+if sys.argv[1:3] == ["configure", "export-credentials"]:
+    print("export AWS_ACCESS_KEY_ID=key AWS_SECRET_ACCESS_KEY=secret AWS_SESSION_TOKEN=token")
+elif sys.argv[1:3] == ["configure", "get"]:
+    print(open(os.path.join(os.environ["HOME"], "profile")).read())
+"""
+
+
+class Machine:
+    """A machine with the repository's files, and with no variable of AWS."""
+
+    def __init__(self, folder):
+        self.folder, self.bin = folder / "repository", folder / "bin"
+        self.bin.mkdir()
+        (folder / "profile").write_text("")
+        for name in ("Makefile", "samconfig.toml", "template.yaml", "scripts", "stacks"):
+            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+            self.folder.mkdir(exist_ok=True)
+            copy(ROOT / name, self.folder / name)
+        # SAM would write it.
+        (self.folder / ".aws-sam/build").mkdir(parents=True)
+        (self.folder / ".aws-sam/build/template.yaml").write_text("")
+        (self.folder / "scripts/install-tools.sh").write_text("#!/bin/sh\n")
+        tools = self.folder / ".tools/sam/bin"
+        tools.mkdir(parents=True)
+        for program in (self.bin / "aws", self.bin / "curl", tools / "sam", tools / "python"):
+            program.write_text(NOTES)
+            program.chmod(0o755)
+        # A Python of pyenv would put its own folder, with its AWS CLI, before this one.
+        (self.bin / "python3").symlink_to(sys.executable)
+        # Without the variables that the tests themselves set.
+        self.variables = {"HOME": str(folder), "PATH": f"{self.bin}:{os.environ['PATH']}"}
+        self.log = folder / "calls"
+
+    def run(self, *command, given="", **variables):
+        """The finished command, and what it called: the words, and the variables of AWS."""
+        self.log.write_text("")
+        done = subprocess.run(
+            command, cwd=self.folder, env=self.variables | variables, input=given, capture_output=True, text=True
+        )
+        calls = [tuple(map(json.loads, line.split("\t"))) for line in self.log.read_text().splitlines()]
+        return done, [(words, got) for words, got in calls if words[1:3] != ["configure", "get"]]
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return Machine(tmp_path)
+
+
+def region_by(words, variables, monkeypatch):
+    """The region that a tool uses with these variables: the AWS CLI 2 prefers AWS_REGION, SAM and boto3 do not read it."""
+    if words[0] == "aws" and "AWS_REGION" in variables:
+        return variables["AWS_REGION"]
+    with monkeypatch.context() as patch:
+        patch.setenv("AWS_CONFIG_FILE", "/nowhere")
+        for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+            patch.delenv(name, raising=False)
+            if name in variables:
+                patch.setenv(name, variables[name])
+        return botocore.session.Session().get_config_variable("region")
+
+
+def blocks(heading):
+    """The blocks of commands below a heading of docs/OPERATE.md."""
+    text = (ROOT / "docs/OPERATE.md").read_text()
+    section = text.split(f"\n### {heading}\n")[1].split("\n### ")[0]
+    return re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+
+
+def test_from_nothing_to_a_first_grab_every_tool_uses_the_region_of_the_document(machine, monkeypatch):
+    deployment, by_hand = blocks("From nothing to a first grab")
+    [region] = re.findall(r"export AWS_REGION=(\S+)", deployment)
+    # What the page leaves to the reader: the id that the answer before shows.
+    text = deployment + by_hand.replace("<packet_id>", "1")
+    done, calls = machine.run("bash", "-euc", text, given="a password of all kinds, 1 A\n")
+    assert done.returncode == 0, done.stderr
+    called = [" ".join(words) for words, _ in calls]
+    expected = [
+        "aws configure export-credentials",
+        "python scripts/aws/preflight.py dev",
+        "sam build",
+        "sam deploy --config-env dev --parameter-overrides",
+        "aws cloudformation set-stack-policy",
+        "python scripts/aws/smoke.py --env dev",
+        "aws cognito-idp admin-create-user",
+        f"curl --aws-sigv4 aws:amz:{region}:execute-api",
+    ]
+    places = [next(at for at, call in enumerate(called) if call.startswith(start)) for start in expected]
+    assert places == sorted(places)
+    for words, variables in calls:
+        assert words[0] == "curl" or region_by(words, variables, monkeypatch) == region, words
+
+
+ON_AWS = [["preflight"], ["deploy"], ["deploy", "ONLY=page"], ["rollback"], ["destroy"], ["smoke"], ["smoke", "TEARDOWN=1"]]
+
+
+@pytest.mark.parametrize("target", ON_AWS, ids=" ".join)
+def test_each_target_uses_the_one_region(machine, monkeypatch, target):
+    for variables in ({"AWS_REGION": "eu-west-1"}, {"AWS_DEFAULT_REGION": "eu-west-1"}, {}):
+        (machine.log.parent / "profile").write_text("" if variables else "eu-west-1\n")
+        done, calls = machine.run("make", *target, "ENV=prod", **variables)
+        assert done.returncode == 0 and calls, done.stderr
+        assert {region_by(words, got, monkeypatch) for words, got in calls} == {"eu-west-1"}
+
+
+@pytest.mark.parametrize("target", ON_AWS, ids=" ".join)
+def test_without_one_region_nothing_begins(machine, target):
+    done, calls = machine.run("make", *target, "ENV=prod")
+    assert done.returncode != 0 and "there is no region: set AWS_REGION" in done.stderr and not calls
+    done, calls = machine.run("make", *target, "ENV=prod", AWS_REGION="eu-west-1", AWS_DEFAULT_REGION="us-east-1")
+    assert done.returncode != 0 and not calls
+    assert "AWS_REGION says eu-west-1, AWS_DEFAULT_REGION says us-east-1" in done.stderr
+    config = machine.folder / "samconfig.toml"
+    config.write_text(config.read_text().replace("[prod.deploy.parameters]", '[prod.deploy.parameters]\nregion = "ap-east-1"'))
+    done, calls = machine.run("make", *target, "ENV=prod", AWS_REGION="eu-west-1")
+    assert done.returncode != 0 and not calls
+    assert "samconfig.toml says ap-east-1, AWS_REGION says eu-west-1" in done.stderr
+    assert machine.run("make", *target, "ENV=prod")[0].returncode == 0, "samconfig.toml is enough"
+
+
+def test_a_build_and_the_local_smoke_need_no_region(machine):
+    done, calls = machine.run("make", "deploy", "ONLY=build")
+    assert done.returncode == 0 and [words for words, _ in calls] == [["sam", "build"]], done.stderr
+    assert "region" not in machine.run("make", "-n", "smoke")[0].stderr
