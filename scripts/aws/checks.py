@@ -1,5 +1,5 @@
-"""The checks of preflight.py: of the stack's state, the account's quotas, the network, Redis, webhooks, and of names. In this order
-they run."""
+"""The checks of preflight.py: of the region, the stack's state, the account's quotas, the network, Redis, webhooks, and of names. In
+this order they run. A fact about AWS that a check relies on has its source beside it."""
 
 import base64
 import binascii
@@ -51,9 +51,39 @@ def absent(call, *codes):
         raise
 
 
+# --- The region
+
+# It cannot be disabled, so it knows which others are enabled.
+HOME_REGION = "us-east-1"
+
+
+# It comes first: in a region that is not enabled, no credentials are valid.
+# https://docs.aws.amazon.com/accounts/latest/reference/manage-acct-regions.html
+@check("region")
+def region(account):
+    name = account.region
+    if name.startswith(("cn-", "us-gov-")):
+        yield "fine", f"{name} is of a partition of its own"
+        return
+    listed = account.client("ec2", HOME_REGION).describe_regions(AllRegions=True)["Regions"]
+    status = {one["RegionName"]: one.get("OptInStatus") for one in listed}.get(name)
+    if status is None:
+        yield "fails", f"AWS has no region {name}", "set AWS_REGION to another"
+    elif status == "not-opted-in":
+        yield (
+            "fails",
+            f"{name} is an opt-in region that this account has not enabled: nothing works there, not even signing in",
+            f"aws account enable-region --region-name {name} --region {HOME_REGION}, wait until get-region-opt-status says ENABLED, and sign in again",
+        )
+    else:
+        yield "fine", f"{name} is enabled"
+
+
 # --- The stack and the account's quotas
 
-# Lambda refuses to leave less than this to functions without a reservation.
+# Lambda refuses to leave less than this to functions without a reservation. A new account may have fewer altogether, often 10.
+# https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html
+# https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 UNRESERVED_MIN = 100
 # Below this, a rush meets the account's limit before any other. It is the quota of an account that is in use.
 CONCURRENCY_WANTED = 1000
@@ -86,7 +116,7 @@ def stack_status(account, name):
     return found["Stacks"][0]["StackStatus"] if found else None
 
 
-# It comes first: the others ask what the stack already has.
+# The checks after it ask what the stack already has.
 @check("stack")
 def stack(account):
     name = account.stack
@@ -159,6 +189,14 @@ def left_behind(account):
 def concurrency(account):
     limits = account.client("lambda").get_account_settings()["AccountLimit"]
     limit, unreserved = limits["ConcurrentExecutions"], limits["UnreservedConcurrentExecutions"]
+    if limit < UNRESERVED_MIN:
+        console = f"https://{account.region}.console.aws.amazon.com/servicequotas/home/services/lambda/quotas/L-B99A9384"
+        yield (
+            "fails",
+            f"the account runs {limit} executions at a time, so smoke's fifty grabs are refused, and nothing can be reserved for settle",
+            f"raise the quota to {CONCURRENCY_WANTED} at {console}; it can take a day",
+        )
+        return
     wanted = {name: account.number(name) for name in ["SettleConcurrency"] if account.number(name)}
     listed = ", ".join(f"{name}={value}" for name, value in wanted.items())
     has = 0
@@ -381,6 +419,25 @@ def usable_zones(account, available):
 
 # --- Redis: versions, node types, quotas
 
+# Nobody but ElastiCache can assume it. Only some of ElastiCache's operations make it, and those for users and their groups, which a
+# deployment calls first, do not. https://docs.aws.amazon.com/AmazonElastiCache/latest/dg/using-service-linked-roles.html
+LINKED_ROLE = "AWSServiceRoleForElastiCache"
+
+
+@check("redis' role")
+def linked_role(account):
+    if account.value("Redis") == "existing":
+        return
+    if absent(lambda: account.client("iam").get_role(RoleName=LINKED_ROLE), "NoSuchEntity"):
+        yield "fine", "ElastiCache has its service-linked role"
+    else:
+        yield (
+            "fails",
+            "the account never had ElastiCache: its service-linked role is missing, and Redis' users can't be made",
+            "aws iam create-service-linked-role --aws-service-name elasticache.amazonaws.com",
+        )
+
+
 # Only these families have durability, from Valkey 9.0 on.
 DURABLE = ("m7g", "r7g", "m6g", "r6g", "c7gn")
 # The version in stacks/state.yaml.
@@ -499,6 +556,7 @@ def webhooks(account):
 # --- Names that the stack gives itself must be free; what its parameters name must be there
 
 # Where CloudFront is managed, and reads certificates and web ACLs.
+# https://docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/cnames-and-https-requirements.html
 GLOBAL_REGION = "us-east-1"
 
 
@@ -515,13 +573,10 @@ def fixed_names(account):
     if account.value("Redis") != "existing":
         for user in ["functions", "reader"]:
             name = f"{stack}-{user}"
-            # Without its service-linked role, ElastiCache was never used in this account.
-            found = caught(lambda: cache.describe_users(UserId=name), "UserNotFound", "ServiceLinkedRoleNotFoundFault")
+            found = caught(lambda: cache.describe_users(UserId=name), "UserNotFound")
             yield "Redis user", name, name if found else None
         name = f"{stack}-users"
-        found = caught(
-            lambda: cache.describe_user_groups(UserGroupId=name), "UserGroupNotFound", "ServiceLinkedRoleNotFoundFault"
-        )
+        found = caught(lambda: cache.describe_user_groups(UserGroupId=name), "UserGroupNotFound")
         yield "Redis user group", name, name if found else None
     if account.value("Redis") == "serverless":
         name = f"{stack}-serverless"

@@ -151,6 +151,10 @@ def main():
     environment = Environment(parser.parse_args().environment)
     try:
         account = Account(environment, session(region_of(environment.name)))
+        [here] = run(account, [one for one in CHECKS if one.subject == "region"])
+        if here.kind == "fails":
+            print(in_words(here))
+            sys.exit(1)
         caller = account.client("sts").get_caller_identity()
     except botocore.exceptions.BotoCoreError as error:
         print(f"preflight: {error}", file=sys.stderr)

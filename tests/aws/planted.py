@@ -37,6 +37,8 @@ ANSWERS = {
     "ListResponseHeadersPolicies": {"ResponseHeadersPolicyList": {"MaxItems": 100, "Quantity": 0, "Items": []}},
     "DescribeFunction": "NoSuchFunctionExists",
     "GetServiceQuota": lambda given: {"Quota": {"Value": QUOTAS[given["QuotaCode"]]}},
+    "GetRole": {"Role": {"Path": "/", "RoleName": "r", "RoleId": "AROAEXAMPLEEXAMPLE00", "Arn": "arn:aws:iam::123456789012:role/r", "CreateDate": 0}},
+    "DescribeRegions": {"Regions": [{"RegionName": name, "OptInStatus": "opted-in"} for name in (REGION, "us-east-1")]},
     # moto's table has a quarter of what a new account's has.
     "DescribeLimits": {"TableMaxReadCapacityUnits": 40_000, "TableMaxWriteCapacityUnits": 40_000},
 }
@@ -133,8 +135,8 @@ class World:
 
     def findings(self, subject=None):
         """Of all checks, or of the one about `subject`."""
-        # The first check reads the state of the stack, which the others use.
-        checks = [one for one in preflight.CHECKS if subject in (None, one.subject) or one is preflight.CHECKS[0]]
+        # The check of the stack reads its state, which the others use.
+        checks = [one for one in preflight.CHECKS if subject in (None, one.subject) or one.subject == "stack"]
         return [one for one in preflight.run(self.account(), checks) if subject in (None, one.subject)]
 
     def make_stack(self, name, status="CREATE_COMPLETE", resources=None):
@@ -153,6 +155,10 @@ def executions(limit, unreserved):
 
 def roles(number):
     return {"SummaryMap": {"Roles": number, "RolesQuota": 1000, "Policies": 5, "PoliciesQuota": 1500}}
+
+
+def regions(status):
+    return {"Regions": [{"RegionName": REGION, "OptInStatus": status}]}
 
 
 def cache_nodes(number):
@@ -178,12 +184,16 @@ OFFERED = [{"InstanceType": "m7g.large", "Location": f"ap-east-1{zone}"} for zon
 
 # Faults of parameters and of answers that moto lacks: the subject that must find the text, what plants the fault, and what mends it.
 GIVEN = [
+    ("region", "ap-east-1 is an opt-in region that this account has not enabled", {"DescribeRegions": regions("not-opted-in")}, {"DescribeRegions": regions("opted-in")}),
+    ("region", "AWS has no region ap-east-1", {"DescribeRegions": {"Regions": []}}, {"DescribeRegions": regions("opt-in-not-required")}),
+    ("lambda concurrency", "runs 10 executions at a time", {"GetAccountSettings": executions(10, 10)}, {"GetAccountSettings": executions(110, 110)}),
     (
         "lambda concurrency",
-        "SettleConcurrency=10 can't be reserved: 10 of the account's 10 are free",
-        {"GetAccountSettings": executions(10, 10)},
+        "SettleConcurrency=10 can't be reserved: 100 of the account's 100 are free",
+        {"GetAccountSettings": executions(100, 100)},
         {"SettleConcurrency": "0"},
     ),
+    ("redis' role", "its service-linked role is missing", {"GetRole": "NoSuchEntity", "Redis": "serverless"}, {"Redis": "existing"}),
     (
         "lambda concurrency",
         "SettleConcurrency=510 can't be reserved: 600 of the account's 1000",
@@ -239,7 +249,7 @@ GIVEN = [
 ]
 # The same for what works, but not as somebody may expect.
 LOOKS = [
-    ("lambda concurrency", "runs 10 executions at a time", {"GetAccountSettings": executions(10, 10)}, usual("GetAccountSettings")),
+    ("lambda concurrency", "runs 500 executions at a time", {"GetAccountSettings": executions(500, 500)}, usual("GetAccountSettings")),
     (
         "lambda concurrency",
         "AccountConcurrency=1000, but the quota is 3000",
@@ -278,16 +288,6 @@ FAULTS = {
     for kind, rows in (("fails", GIVEN), ("look", LOOKS))
     for subject, text, planted, mended in rows
 }
-
-
-def fault(subject, text, kind="fails"):
-    """A fault that needs more than that."""
-
-    def registered(plant):
-        FAULTS[plant.__name__] = (subject, text, kind, plant)
-        return plant
-
-    return registered
 
 
 def fault(subject, text, kind="fails"):

@@ -186,8 +186,22 @@ def test_its_exit_code_and_its_last_line(monkeypatch, capsys):
     code, text = printed(monkeypatch, capsys, world, "prod")
     assert code == 0 and f"account {ACCOUNT}" in text
     assert text.rstrip().endswith("Next: make deploy ENV=prod")
-    limits = {"ConcurrentExecutions": 10, "UnreservedConcurrentExecutions": 10}
-    world.answers["GetAccountSettings"] = {"AccountLimit": limits}
+    world.answers["GetAccountSettings"] = planted.executions(100, 100)
     code, text = printed(monkeypatch, capsys, world, "prod")
     assert code == 1 and "1 will fail" in text
     assert re.search(r"FAIL +lambda concurrency +SettleConcurrency=10 .*\n +mend: raise the quota", text)
+
+
+def test_a_region_that_is_not_enabled_is_named_before_anybody_signs_in(monkeypatch, capsys):
+    world = World()
+    world.answers |= {"DescribeRegions": planted.regions("not-opted-in"), "GetCallerIdentity": "InvalidClientTokenId"}
+    code, text = printed(monkeypatch, capsys, world, "prod")
+    assert code == 1 and "mend: aws account enable-region --region-name ap-east-1" in text
+
+
+def test_an_account_without_elasticaches_role_is_not_called_fine():
+    world = World()
+    world.answers |= {"DescribeUsers": "ServiceLinkedRoleNotFoundFault", "GetRole": "NoSuchEntity"}
+    found = {one.subject: one for one in worries(world)}
+    assert found["redis' role"].mend == "aws iam create-service-linked-role --aws-service-name elasticache.amazonaws.com"
+    assert "ServiceLinkedRoleNotFoundFault" in found["names"].text
