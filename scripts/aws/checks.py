@@ -1,5 +1,5 @@
 """The checks of preflight.py: of the region, the stack's state, the account's quotas, the network, Redis, webhooks, and of names. In
-this order they run. A fact about AWS that a check relies on has its source beside it."""
+this order they run. What a check believes about AWS has its source beside it."""
 
 import base64
 import binascii
@@ -419,8 +419,8 @@ def usable_zones(account, available):
 
 # --- Redis: versions, node types, quotas
 
-# Nobody but ElastiCache can assume it. Only some of ElastiCache's operations make it, and those for users and their groups, which a
-# deployment calls first, do not. https://docs.aws.amazon.com/AmazonElastiCache/latest/dg/using-service-linked-roles.html
+# Some of ElastiCache's operations make it, but not those for users and their groups, which a deployment calls first.
+# https://docs.aws.amazon.com/AmazonElastiCache/latest/dg/using-service-linked-roles.html
 LINKED_ROLE = "AWSServiceRoleForElastiCache"
 
 
@@ -438,8 +438,10 @@ def linked_role(account):
         )
 
 
-# Only these families have durability, from Valkey 9.0 on.
-DURABLE = ("m7g", "r7g", "m6g", "r6g", "c7gn")
+# Only these families have durability, from Valkey 9.0 on. Since 2026-10-27 it can be changed on an existing cluster.
+# https://docs.aws.amazon.com/AmazonElastiCache/latest/dg/Durability.Limitations.html
+# https://docs.aws.amazon.com/AmazonElastiCache/latest/dg/Durability.ChangingDurability.html
+DURABLE = ("m8g", "r8g", "m7g", "r7g", "m6g", "r6g", "c8gn", "c7gn")
 # The version in stacks/state.yaml.
 VERSION = "9.0"
 

@@ -217,6 +217,7 @@ GIVEN = [
     ),
     ("redis", "no Valkey 9.0 in", {"DescribeCacheEngineVersions": {"CacheEngineVersions": VALKEY[:-1]}}, usual("DescribeCacheEngineVersions")),
     ("redis", "RedisDurability=sync does not exist on cache.t4g.small", {"RedisNodeType": "cache.t4g.small"}, {"RedisDurability": "disabled"}),
+    ("redis", "RedisDurability=sync does not exist on cache.r5.large", {"RedisNodeType": "cache.r5.large"}, {"RedisNodeType": "cache.r8g.large"}),
     ("redis", "has no cache.m7g.larger", {"RedisNodeType": "cache.m7g.larger"}, {"RedisNodeType": "cache.m7g.large"}),
     ("redis", "3 more nodes don't fit", {"DescribeCacheClusters": cache_nodes(298)}, {"DescribeCacheClusters": cache_nodes(297)}),
     ("names", "a Redis user hongbao-prod-functions already", {"DescribeUsers": {"Users": [{"UserId": "hongbao-prod-functions"}]}}, usual("DescribeUsers")),
