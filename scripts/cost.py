@@ -4,7 +4,8 @@
 All inputs are printed, and options change them. Bytes of log lines are what the functions print: a test compares them.
 
     scripts/cost.py
-    scripts/cost.py --winner-ms 40 --write-price 0.7125 --node-price 0.2
+    scripts/cost.py --winner-ms 40 --write-price 0.7125
+    scripts/cost.py --serverless 0 --node-price 0.2
     scripts/cost.py --page 1
     scripts/cost.py --chart docs/images/cost.svg
 """
@@ -14,15 +15,20 @@ import json
 import math
 import pathlib
 
-# Prices in US dollars, us-east-1, from the services' pricing pages of 2025. API Gateway: HTTP APIs, the first 300 million a
-# month. Lambda on arm64, DynamoDB on demand, ElastiCache for Valkey. Then the work of a request, a rush, and a month of small
-# groups. `hongbao-admin plan` reads the same file.
+# Of the prices, as in the example of docs/OPERATE.md.
+REGION = "us-east-1"
+# Prices in US dollars, from the services' pricing pages of 2025 and 2026. API Gateway: HTTP APIs, the first 300 million a month.
+# Lambda on arm64, DynamoDB on demand. ElastiCache for Valkey, https://aws.amazon.com/elasticache/pricing/; what counts as ECPUs and
+# their limits, https://docs.aws.amazon.com/AmazonElastiCache/latest/dg/RedisConfiguration.html. Cognito,
+# https://aws.amazon.com/cognito/pricing/. Then the work of a request, a rush, and a month of small groups. `hongbao-admin plan`
+# reads the same file.
 INPUTS = {
     name: (value, meaning)
     for inputs in json.loads((pathlib.Path(__file__).parent / "cost.json").read_text()).values()
     for name, (value, meaning) in inputs.items()
 }
 HOURS_A_MONTH, MINUTES_A_MONTH, DAYS_A_MONTH = 730, 43_800, 30
+SECONDS_A_MONTH = 3_600 * HOURS_A_MONTH
 READ_BYTES = 4_096
 CLAIMS_OF_LARGE_LEDGER = 1_000_000_000
 
@@ -36,9 +42,10 @@ def arguments():
     return parser.parse_args()
 
 
-def request(given, milliseconds, writes, reads, logs, redis_writes=0, writes_redis_bytes=0):
+def request(given, milliseconds, writes, reads, logs, ecpus, redis_writes=0, writes_redis_bytes=0):
     """The parts of the cost of one request, in dollars. `logs` are the bytes of each of its lines in the function's log."""
-    milliseconds += given.sync * redis_writes * given.sync_ms
+    sync = 0 if given.serverless else given.sync
+    milliseconds += sync * redis_writes * given.sync_ms
     seconds = milliseconds / 1000 * given.memory_mb / 1024
     logged = sum(logs) + given.platform_log
     accessed = given.access_log + given.event_bytes
@@ -48,11 +55,8 @@ def request(given, milliseconds, writes, reads, logs, redis_writes=0, writes_red
         "API Gateway": given.api_price / 1e6,
         "Lambda": given.request_price / 1e6 + seconds * given.gb_second_price,
         "DynamoDB": (writes * given.write_price + reads * given.read_price) / 1e6,
-        "logs": (
-            logged * given.log_price + accessed * given.access_log_price + (logged + accessed) * given.kept_log_price
-        )
-        / 1e9,
-        "Redis, by use": given.sync * writes_redis_bytes * given.sync_price / 1e9,
+        "logs": (logged + accessed) * (given.log_price + given.kept_log_price) / 1e9,
+        "Redis, by use": given.serverless * ecpus * given.ecpu_price / 1e6 + sync * writes_redis_bytes * given.sync_price / 1e9,
         "data": between_zones * given.zone_price / 1e9 + (0 if given.page else out * given.out_price),
         "page": given.edge_price / 1e6 + out * given.edge_out_price if given.page else 0,
     }
@@ -69,6 +73,7 @@ def requests(given):
             given.winner_writes,
             0,
             [line(given.win_log), line(given.win_metrics)],
+            given.win_ecpus,
             given.sync_writes,
             given.sync_bytes,
         ),
@@ -78,19 +83,37 @@ def requests(given):
             0,
             given.loser_reads,
             [line(given.loss_log), line(given.loss_metrics, given.losses_a_line)],
+            given.loss_ecpus,
         ),
         # With a packet's settlement.
-        "sends": request(given, given.send_ms, given.packet_writes, given.send_reads, one_line, 1, given.sync_bytes),
-        "views": request(given, given.view_ms, 0, given.view_reads, one_line),
+        "sends": request(
+            given, given.send_ms, given.packet_writes, given.send_reads, one_line, given.packet_ecpus, 1, given.sync_bytes
+        ),
+        "views": request(given, given.view_ms, 0, given.view_reads, one_line, given.view_ecpus),
     }
+
+
+def redis_at_rest(given):
+    """What a month of each kind of Redis costs without a request."""
+    return {
+        "serverless": given.serverless_gb * given.serverless_price * HOURS_A_MONTH,
+        "nodes": given.nodes * given.node_price * HOURS_A_MONTH,
+    }
+
+
+def redis_alike(given):
+    """Losing grabs a second, all month, with which nodes cost as much as ElastiCache Serverless."""
+    rest = redis_at_rest(given)
+    return (rest["nodes"] - rest["serverless"]) / given.ecpu_price * 1e6 / SECONDS_A_MONTH / given.loss_ecpus
 
 
 def at_rest(given):
     """What a month costs without a request."""
     run = given.settle_ms / 1000 * given.memory_mb / 1024 * given.gb_second_price + given.request_price / 1e6
     run += given.settle_reads * given.read_price / 1e6 + given.settle_log * given.log_price / 1e9
+    run += given.serverless * given.settle_ecpus * given.ecpu_price / 1e6
     return {
-        "Redis": given.nodes * given.node_price * HOURS_A_MONTH,
+        "Redis": redis_at_rest(given)["serverless" if given.serverless else "nodes"],
         "metrics, alarms, dashboard": given.metrics * given.metric_price
         + given.alarm_metrics * given.alarm_price
         + given.dashboard_price,
@@ -168,7 +191,8 @@ def main():
     month["page"] += first_visits(given, given.month_visitors)
     kept = packets * wins * given.claim_bytes / 1e9 * given.table_price
     daily = DAYS_A_MONTH * audit(given, packets * wins)
-    month = {**month, "the table, kept": kept, "the audit, daily": daily, **at_rest(given)}
+    users = max(0, given.month_users - given.users_free) * given.user_price
+    month = {**month, "the table, kept": kept, "the audit, daily": daily, "the user pool": users, **at_rest(given)}
     grab_log = {
         "wins": given.win_log + given.win_metrics + 2 * given.event_bytes,
         "losses": given.loss_log + given.event_bytes + (given.loss_metrics + given.event_bytes) / given.losses_a_line,
@@ -188,7 +212,10 @@ def main():
         inputs = {name: int(value) if float(value).is_integer() else value for name, value in values.items()}
         cents = {kind: math.ceil(100 * sum(parts.values())) for kind, parts in millions.items()}
         logs = {kind: math.ceil(size) for kind, size in grab_log.items()}
-        print(json.dumps({"inputs": inputs, "cents_a_million": cents, "log_bytes": logs}))
+        sums = {"at rest": sum(at_rest(given).values()), "rush": sum(rush.values()), "month": sum(month.values())}
+        sums |= {f"at rest, {kind}": cost for kind, cost in redis_at_rest(given).items()}
+        parts = {"region": REGION, "a_million": kinds, "dollars": sums, "redis_alike": redis_alike(given)}
+        print(json.dumps({"inputs": inputs, "cents_a_million": cents, "log_bytes": logs} | parts))
         return
 
     for name, (_, meaning) in INPUTS.items():
@@ -198,6 +225,11 @@ def main():
     print(f"\nbytes of logs: {grab_log['losses']:.0f} a loss, {grab_log['wins']:.0f} a win, with the access log")
     table("a rush", {f"{given.rush_requests:,.0f}": rush}, digits=4)
     table("a month of small groups", {f"{packets:,.0f}": month})
+    rest = redis_at_rest(given)
+    print(f"\na month of Redis without a request: serverless {rest['serverless']:.2f}, nodes {rest['nodes']:.2f}")
+    print(f"both cost as much with {redis_alike(given):,.0f} losing grabs a second, all month")
+    slot = given.slot_ecpus
+    print(f"serverless takes {slot / given.loss_ecpus:,.0f} losses or {slot / given.win_ecpus:,.0f} wins a second at first")
     print(f"\nan audit of {CLAIMS_OF_LARGE_LEDGER:,} claims: {large:.2f}; daily for a month: {DAYS_A_MONTH * large:.2f}")
 
 

@@ -100,9 +100,7 @@ impl Costs {
             + price("request-price")
             + request.writes * price("write-price")
             + request.reads * price("read-price");
-        let gigabyte = logged * price("log-price")
-            + accessed * price("access-log-price")
-            + (logged + accessed) * price("kept-log-price")
+        let gigabyte = (logged + accessed) * (price("log-price") + price("kept-log-price"))
             + between_zones * price("zone-price")
             + work("answer-bytes") * price("out-price")
             + syncs * redis_bytes * price("sync-price");

@@ -469,6 +469,8 @@ def redis(account):
         yield "fails", f"ElastiCache has no Valkey {wanted} in {account.region}", f"use another region, or in stacks/state.yaml one of: {', '.join(versions) or 'none here'}"
     else:
         yield "fine", f"ElastiCache has Valkey {wanted}"
+    if kind == "serverless" and account.value("GrabAck") == "redis":
+        yield "look", "GrabAck=redis promises slips on Redis' word, and ElastiCache Serverless drops keys at its limit", "set Redis=nodes, or GrabAck=ledger"
     if kind == "nodes":
         yield from nodes(account)
 
@@ -591,6 +593,9 @@ def fixed_names(account):
         client = account.client("lambda")
         found = caught(lambda: client.get_function_configuration(FunctionName=name), "ResourceNotFoundException")
         yield "function", name, name if found else None
+    name = f"/aws/vendedlogs/{stack}/access"
+    groups = account.all("logs", "describe_log_groups", "logGroups", logGroupNamePrefix=name)
+    yield "log group", name, name if any(one["logGroupName"] == name for one in groups) else None
     schedules = {one["Name"] for one in account.all("scheduler", "list_schedules", "Schedules", NamePrefix=f"{stack}-")}
     for run in ["settle-1", "settle-2", "audit"]:
         name = f"{stack}-{run}"

@@ -12,6 +12,7 @@ import emulated  # noqa: E402
 # Parameters of three deployments that differ in their resources.
 WAYS = {
     "nodes": {
+        "Redis": "nodes",
         "RedisShards": "2",
         "Events": "true",
         "WebhookUrl": "https://app.example/webhooks",
@@ -22,7 +23,6 @@ WAYS = {
         "PageCertificateArn": "arn:aws:acm:us-east-1:123456789012:certificate/0",
     },
     "serverless": {
-        "Redis": "serverless",
         "Rollout": "AllAtOnce",
         "GrabProvisioned": "5",
         "Zones": "ap-east-1c,ap-east-1b,ap-east-1a",

@@ -92,12 +92,14 @@ def make_alarm(name):
 class World:
     """An account, and what would be deployed into it."""
 
-    def __init__(self, name="prod"):
+    def __init__(self, name="prod", redis="nodes"):
         self.environment = copy.deepcopy(environment(name))
         self.stack, self.region = self.environment.stack, REGION
         self.answers, self.calls = dict(ANSWERS), []
         self.discover = lambda issuer: issuer
         self.set(AlarmEmail="oncall@example.com")
+        if redis:
+            self.set(Redis=redis)
         Session.world = self
 
     def set(self, **parameters):
@@ -270,6 +272,7 @@ LOOKS = [
         {"DescribeReservedCacheNodesOfferings": {"ReservedCacheNodesOfferings": []}},
         usual("DescribeReservedCacheNodesOfferings"),
     ),
+    ("redis", "drops keys at its limit", {"Redis": "serverless", "GrabAck": "redis"}, {"Redis": "nodes"}),
     ("alarms", "no alarm reaches anybody", {"AlarmEmail": ""}, {"AlarmEmail": "oncall@example.com"}),
 ]
 
@@ -494,6 +497,15 @@ def a_schedule(world):
     world.client("scheduler").create_schedule(**made, Target=target)
     yield
     world.client("scheduler").delete_schedule(Name=made["Name"])
+
+
+@fault("names", "a log group /aws/vendedlogs/hongbao-prod/access already")
+def a_log_group(world):
+    names = [f"/aws/vendedlogs/hongbao-prod/{name}" for name in ("access", "access-2")]
+    for name in names:
+        world.client("logs").create_log_group(logGroupName=name)
+    yield
+    world.client("logs").delete_log_group(logGroupName=names[0])
 
 
 @fault("names", "an alarm hongbao-prod-FunctionErrors already")

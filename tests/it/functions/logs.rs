@@ -313,5 +313,5 @@ async fn the_costs_are_computed_from_what_functions_print() {
         assert!(stated.abs_diff(bytes) <= TOLERANCE, "{name}: {bytes} bytes, the script says {stated}");
     }
     assert!(costs["log_bytes"]["losses"].as_u64().unwrap() <= 500, "{}", costs["log_bytes"]);
-    assert!(costs["cents_a_million"]["losses"].as_u64().unwrap() <= 150, "{}", costs["cents_a_million"]);
+    assert!(costs["cents_a_million"]["losses"].as_u64().unwrap() <= 160, "{}", costs["cents_a_million"]);
 }
