@@ -10,7 +10,7 @@ $(if $(HONGBAO_REDIS_SERVER),,$(error SERVER=$(SERVER): no such server))
 endif
 
 .PHONY: help run demo audit check prose test test-web test-clients test-aws check-template fuzz model simulate mutants chaos drill
-.PHONY: bench pressure growth size generate deploy preflight smoke rollback destroy sam-local
+.PHONY: bench pressure growth size generate deploy preflight spike smoke rollback destroy sam-local
 
 # Lists the targets with the text after their ##, under the groups that ##@ begins.
 help: ## Print this list
@@ -247,7 +247,7 @@ $(error samconfig.toml has no environment $(ENV): it has $(shell sed -n 's/^\[\(
 
 # The targets that reach AWS use one region, which each of their tools gets in the variable that it reads. Without one they end here,
 # before a build.
-ON_AWS = deploy preflight rollback destroy $(if $(filter command,$(origin ENV)),smoke)
+ON_AWS = deploy preflight spike rollback destroy $(if $(filter command,$(origin ENV)),smoke)
 ifneq ($(and $(filter-out build,$(or $(ONLY),all)),$(filter $(ON_AWS),$(MAKECMDGOALS))),)
 $(if $(STACK),)
 export AWS_REGION := $(shell scripts/aws/region.py $(ENV))
@@ -272,6 +272,11 @@ endif
 preflight: ## Say what would fail in a deployment, and how to mend it
 	@scripts/install-tools.sh sam
 	@.tools/sam/bin/python scripts/aws/preflight.py $(ENV)
+
+# make spike ENV=dev. A stack of its own, with a few cents of cost, which it always deletes.
+spike: ## Try in the account what the deployment relies on and no document states
+	@scripts/install-tools.sh sam
+	@.tools/sam/bin/python scripts/aws/spike.py $(ENV)
 
 # make smoke                                     a local stack of its own
 # make smoke URL=http://127.0.0.1:3000           the stack of a running `make run`; STORES: its stores.env, if not in .local

@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "scripts/aws")]
 
 import emulated  # noqa: E402
 

@@ -102,7 +102,13 @@ def api(logical_id, properties):
 
 @kind("AWS::ApiGatewayV2::Stage")
 def stage(logical_id, properties):
-    client("apigatewayv2").create_stage(ApiId=properties["ApiId"], StageName=properties["StageName"])
+    # Whether AWS makes numbers of a parameter's text shows `make spike`.
+    numbers = {"ThrottlingRateLimit": float, "ThrottlingBurstLimit": int}
+    settings = {
+        route: {name: numbers[name](value) for name, value in given.items()}
+        for route, given in properties.get("RouteSettings", {}).items()
+    }
+    client("apigatewayv2").create_stage(ApiId=properties["ApiId"], StageName=properties["StageName"], RouteSettings=settings)
     return properties["StageName"], {}
 
 

@@ -7,19 +7,15 @@ against botocore's own model of the operation, as botocore's Stubber does.
 import copy
 import functools
 import json
-import sys
 import urllib.error
 
 import boto3
+import preflight
 from botocore.exceptions import ClientError
 from botocore.validate import validate_parameters
 from moto.acm.models import acm_backends
 from moto.cloudformation.models import cloudformation_backends
-from transformed import REGION, ROOT
-
-sys.path.insert(0, str(ROOT / "scripts/aws"))
-
-import preflight  # noqa: E402
+from transformed import REGION
 
 ACCOUNT = "123456789012"
 VALKEY = [

@@ -97,6 +97,7 @@ def test_from_nothing_to_a_first_grab_every_tool_uses_the_region_of_the_document
     expected = [
         "aws configure export-credentials",
         "python scripts/aws/preflight.py dev",
+        "python scripts/aws/spike.py dev",
         "sam build",
         "sam deploy --config-env dev --parameter-overrides",
         "aws cloudformation set-stack-policy",
@@ -110,7 +111,7 @@ def test_from_nothing_to_a_first_grab_every_tool_uses_the_region_of_the_document
         assert words[0] == "curl" or region_by(words, variables, monkeypatch) == region, words
 
 
-ON_AWS = [["preflight"], ["deploy"], ["deploy", "ONLY=page"], ["rollback"], ["destroy"], ["smoke"], ["smoke", "TEARDOWN=1"]]
+ON_AWS = [["preflight"], ["spike"], ["deploy"], ["deploy", "ONLY=page"], ["rollback"], ["destroy"], ["smoke"], ["smoke", "TEARDOWN=1"]]
 
 
 @pytest.mark.parametrize("target", ON_AWS, ids=" ".join)

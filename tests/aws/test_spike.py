@@ -1,0 +1,212 @@
+"""`make spike` says of each thing that it tries whether it held, and deletes its stack whatever happens.
+
+The stack is moto's. What moto lacks, the test answers: the rights of the role (by the rules of policies.py), the access log, and
+ElastiCache."""
+
+import functools
+import io
+import json
+import time
+
+import boto3
+import emulated
+import moto
+import pytest
+from botocore.exceptions import ClientError
+from emulated import client
+from moto.cloudformation import parsing
+from policies import allows, statements_of
+from transformed import REGION
+
+import spike
+
+STACK = "hongbao-dev-spike"
+OTHER = "an error of another kind"
+
+
+class Clock:
+    """Only sleeping moves it."""
+
+    now_s = 0.0
+
+    def monotonic(self):
+        return self.now_s
+
+    def sleep(self, seconds):
+        self.now_s += seconds
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch):
+    monkeypatch.setattr(spike, "time", Clock())
+    with moto.mock_aws():
+        parsing.get_model_map().update(emulated.OURS)
+        yield
+
+
+@functools.cache
+def session():
+    """One for all tests, since making a client takes a second."""
+    session = boto3.session.Session(region_name=REGION)
+    session.events.register("before-call", lambda **given: Account.current.answer(**given))
+    made = functools.cache(session.client)
+    session.client = lambda service, **keys: made(service)
+    return session
+
+
+def denied(operation):
+    return ClientError({"Error": {"Code": "AccessDeniedException", "Message": "planted"}}, operation)
+
+
+def writes(operation, body):
+    """Each write of a request: its action, its key and the operation that encloses it."""
+    if operation != "TransactWriteItems":
+        return [("dynamodb:PutItem", body["Item"]["PK"]["S"], {})]
+    enclosed = {"dynamodb:EnclosingOperation": [operation]}
+    items = [next(iter(item.items())) for item in body["TransactItems"]]
+    return [(f"dynamodb:{kind}Item", given.get("Item", given.get("Key"))["PK"]["S"], enclosed) for kind, given in items]
+
+
+class Account:
+    """An account in which all of it holds, except for `fault`."""
+
+    current = None
+
+    def __init__(self, monkeypatch, fault=None):
+        Account.current, self.fault = self, fault
+        self.calls = []
+        monkeypatch.setattr(spike, "fetch", self.fetch)
+
+    def fetch(self, url):
+        if self.fault == "interrupted":
+            raise KeyboardInterrupt
+        group, logs = f"/aws/vendedlogs/{STACK}/access", client("logs")
+        logs.create_log_stream(logGroupName=group, logStreamName="s")
+        status = "200" if self.fault == "a line of another request" else "403"
+        line = "{broken" if self.fault == "a line without a form" else json.dumps({"status": status, "route": "GET /spike"})
+        if self.fault != "no line":
+            logs.put_log_events(logGroupName=group, logStreamName="s", logEvents=[{"timestamp": int(time.time() * 1000), "message": line}])
+        return 403
+
+    def permits(self, operation, body):
+        [role] = [one for one in client("iam").list_roles()["Roles"] if "Writer" in one["RoleName"]]
+        statements = statements_of(role["RoleName"])
+        [table] = client("dynamodb").list_tables()["TableNames"]
+        arn = client("dynamodb").describe_table(TableName=table)["Table"]["TableArn"]
+        if self.fault == "no conditions":
+            return True
+        for action, key, context in writes(operation, body):
+            keys = {} if self.fault == "no keys in transactions" and context else {"dynamodb:LeadingKeys": [key]}
+            if self.fault == "writes alone":
+                context = {"dynamodb:EnclosingOperation": ["TransactWriteItems"]}
+            if self.fault == "own keys are refused" or not allows(statements, action, arn, context | keys):
+                return False
+        return True
+
+    def answer(self, model, params, **_):
+        self.calls.append(model.name)
+        if model.name in ("TransactWriteItems", "PutItem") and not self.permits(model.name, json.loads(params["body"])):
+            raise denied(model.name)
+        if model.name == "DescribeUsers":
+            status = "modifying" if self.fault == "a user is not active" else "active"
+            return respond({"Users": [{"UserId": "u", "Status": status, "AccessString": "on ~hb:*"}]})
+        if model.name == "DescribeServerlessCaches":
+            status = "create-failed" if self.fault == "no cache" else "available"
+            return respond({"ServerlessCaches": [{"Status": status, "Engine": "valkey", "FullEngineVersion": "9.0"}]})
+        if model.name == "GetStage" and self.fault == "no settings":
+            return respond({"StageName": "$default", "RouteSettings": {}})
+        if model.name == "AssumeRole" and self.fault == "the role is not assumed":
+            raise denied(model.name)
+        if model.name == "GetStage" and self.fault == OTHER:
+            raise ClientError({"Error": {"Code": "InternalError", "Message": "planted"}}, model.name)
+        if model.name == "ListStackResources" and self.fault == "a resource fails":
+            made = {"AccessLogs", "Api", "Stage", "Table", "Writer", "RedisReader"}
+            reasons = {"RedisUser": "AccessString is invalid", "RedisUsers": "Resource creation cancelled"}
+            found = [(name, "CREATE_COMPLETE", "") for name in made] + [(n, "CREATE_FAILED", why) for n, why in reasons.items()]
+            ids = {one["LogicalResourceId"]: one["PhysicalResourceId"] for one in resources()}
+            return respond({"StackResourceSummaries": [summary(ids, *one) for one in found]})
+        return None
+
+
+def respond(answer):
+    return type("Response", (), {"status_code": 200}), answer
+
+
+def resources():
+    return client("cloudformation").describe_stack_resources(StackName=STACK)["StackResources"]
+
+
+def summary(ids, name, status, reason):
+    return {"LogicalResourceId": name, "PhysicalResourceId": ids.get(name), "ResourceStatus": status, "ResourceStatusReason": reason}
+
+
+def run(monkeypatch, fault=None):
+    """Whether all held, and the kind and the text of each subject."""
+    Account(monkeypatch, fault)
+    out = io.StringIO()
+    held = spike.prove(spike.Spike(session(), STACK), out)
+    lines = [line for line in out.getvalue().splitlines() if line.startswith("  ")]
+    return held, {line[8:26].strip(): (line[:8].strip(), line[27:]) for line in lines}
+
+
+def is_gone():
+    stacks = client("cloudformation").describe_stacks()["Stacks"]
+    return not stacks and not client("dynamodb").list_tables()["TableNames"]
+
+
+def test_where_all_of_it_holds_it_says_so_and_deletes_the_stack(monkeypatch):
+    held, found = run(monkeypatch)
+    assert held and {kind for kind, _ in found.values()} == {"held"}, found
+    assert set(found) == {subject for subject, _, _ in spike.TRIES} and len(found) == 5
+    assert is_gone()
+
+
+@pytest.mark.parametrize(
+    "fault, subject, kind, text",
+    [
+        ("no line", "access log", "no", "no line arrived within 300 s"),
+        ("a line of another request", "access log", "no", "was answered 403"),
+        ("a line without a form", "access log", "no", "a line is no JSON"),
+        ("no settings", "route settings", "no", "Rate=7 became nothing"),
+        (OTHER, "route settings", "?", "InternalError"),
+        ("no conditions", "leading keys", "no", "another's key is allowed"),
+        ("no keys in transactions", "leading keys", "no", "another's key is allowed"),
+        ("own keys are refused", "leading keys", "no", "own keys is refused"),
+        ("writes alone", "leading keys", "no", "a write without a transaction is allowed"),
+        ("the role is not assumed", "leading keys", "no", "your credentials need sts:AssumeRole"),
+        ("a user is not active", "redis' users", "no", "RedisUser is modifying"),
+        ("no cache", "serverless redis", "no", "the cache is create-failed"),
+    ],
+)
+def test_what_does_not_hold_is_named(monkeypatch, fault, subject, kind, text):
+    held, found = run(monkeypatch, fault)
+    seen = found.pop(subject)
+    assert not held and seen[0] == kind and text in seen[1]
+    # The fault was the only one.
+    assert {other for other, _ in found.values()} == {"held"}
+    assert is_gone()
+
+
+def test_a_resource_that_fails_gives_its_reason_and_stops_no_other_try(monkeypatch):
+    held, found = run(monkeypatch, "a resource fails")
+    assert not held and found["redis' users"][0] == "no" and "AccessString is invalid" in found["redis' users"][1]
+    assert found["access log"][0] == found["leading keys"][0] == "held"
+    assert is_gone()
+
+
+def test_it_deletes_its_stack_after_an_interruption(monkeypatch):
+    with pytest.raises(KeyboardInterrupt):
+        run(monkeypatch, "interrupted")
+    assert is_gone()
+
+
+def test_it_deletes_a_stack_that_an_earlier_run_left(monkeypatch):
+    client("cloudformation").create_stack(StackName=STACK, TemplateBody=json.dumps({"Resources": {"Q": {"Type": "AWS::SQS::Queue"}}}))
+    assert run(monkeypatch)[0] and is_gone()
+
+
+def test_it_tries_what_the_templates_say():
+    made = json.dumps(spike.template())
+    assert "of the templates" not in made
+    for text in ("~hb:*", "SLIPS#*", "$context.routeKey", "/aws/vendedlogs/"):
+        assert text in made
