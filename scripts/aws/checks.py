@@ -340,7 +340,8 @@ def existing_network(account):
 
 def zones_of_the_stack(account):
     """The zones of the three subnets, as `(name, id)`: those of the parameters, or the first of `Fn::GetAZs`, which lists
-    zones with a default subnet, or all if there is none."""
+    zones with a default subnet, or all if there is none.
+    https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/intrinsic-function-reference-getavailabilityzones.html"""
     found = account.client("ec2").describe_availability_zones(
         Filters=[{"Name": "zone-type", "Values": ["availability-zone"]}]
     )
@@ -469,6 +470,7 @@ def redis(account):
         yield "fails", f"ElastiCache has no Valkey {wanted} in {account.region}", f"use another region, or in stacks/state.yaml one of: {', '.join(versions) or 'none here'}"
     else:
         yield "fine", f"ElastiCache has Valkey {wanted}"
+    # https://docs.aws.amazon.com/AmazonElastiCache/latest/dg/Scaling.html, "Setting scaling limits to manage costs"
     if kind == "serverless" and account.value("GrabAck") == "redis":
         yield "look", "GrabAck=redis promises slips on Redis' word, and ElastiCache Serverless drops keys at its limit", "set Redis=nodes, or GrabAck=ledger"
     if kind == "nodes":
