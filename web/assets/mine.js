@@ -24,6 +24,9 @@ export async function mineScreen(root, signal, tab = 'received') {
     try {
       balance.textContent = money((await api.deposit(me(), newKey(), TOP_UP, { signal })).balance);
       say(t('topup.done', { amount: money(TOP_UP) }));
+      if (tab !== 'statement') return;
+      root.replaceChildren();
+      await mineScreen(root, signal, tab);
     } catch (error) {
       if (!signal.aborted) say(explain(error).title);
     }

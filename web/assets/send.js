@@ -124,9 +124,10 @@ class Form {
       h(
         'div',
         { class: 'card form' },
-        // At the top, where a phone shows it without scrolling.
-        field('count', t('send.count'), this.count),
+        // Below the amount.
         h('p', { class: 'hint', id: 'total-hint' }),
+        // Where a phone shows it without scrolling.
+        field('count', t('send.count'), this.count),
         h('div', { class: 'chips quick', role: 'group', 'aria-label': t('send.quick') }, ...quick.map((minor) => this.#chip(money(minor), this.total, typed(minor)))),
         this.#choice('split', 'segments', t('send.split'), /** @type {const} */ (['random', 'equal']).map((kind) => [kind, h('span', null, t(`send.${kind}`))]), draft.split, (kind) => {
           draft.split = kind;
@@ -265,7 +266,7 @@ class Form {
     this.splitHint.textContent = t(`send.${draft.split}.hint`);
     this.greeting.className = `greeting ${sizeOf(this.greeting.value)}`;
     const isReady = total !== null && total > 0 && wrong.size === 0;
-    this.submit.replaceChildren(...(isReady ? [t('send.submit', { amount: money(total) }), h('small', null, inWords(total, minorDigits(), currency, language()))] : [t(total ? (wrong.has('count') ? 'send.missing.count' : 'send.missing.other') : 'send.missing.total')]));
+    this.submit.replaceChildren(...(isReady ? [t('send.submit', { amount: money(total) }), h('small', null, inWords(total, minorDigits(), currency, language()))] : [total ? (this.count.value ? ([...wrong.values()][0] ?? '') : t('send.missing.count')) : t('send.missing.total')]));
     this.submit.disabled = !isReady || this.isBusy;
     this.#showBalance(isReady ? total : 0, Math.max(0, (total ?? 0) - this.balance));
     this.#showBlessings();

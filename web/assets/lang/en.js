@@ -71,7 +71,6 @@ const english = {
   'send.submit.empty': 'Send',
   'send.missing.total': 'Enter an amount',
   'send.missing.count': 'Say how many',
-  'send.missing.other': 'Look at what is marked',
   'send.sending': 'Sealing…',
   'send.unknown': 'No answer yet. It may have been sent. Trying again can’t send it twice.',
   'send.unkept': 'Stay on this page until the answer is here: your browser can’t keep the send. If you leave earlier, look in “Mine” before you send again.',

@@ -70,7 +70,6 @@ export const texts = {
   'send.submit.empty': '塞钱进红包',
   'send.missing.total': '请输入金额',
   'send.missing.count': '请输入个数',
-  'send.missing.other': '请看标出的地方',
   'send.sending': '正在封红包…',
   'send.unknown': '还没有收到回应，可能已经发出。放心重试，不会重复发。',
   'send.unkept': '收到结果之前请不要离开本页：你的浏览器无法保存这次发送。如果提前离开，请先到“我的”里看看，再决定要不要重发。',

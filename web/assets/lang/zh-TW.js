@@ -70,7 +70,6 @@ export const texts = {
   'send.submit.empty': '包紅包',
   'send.missing.total': '請輸入金額',
   'send.missing.count': '請輸入個數',
-  'send.missing.other': '請看標出的地方',
   'send.sending': '正在封紅包…',
   'send.unknown': '還沒有收到回應，可能已經發出。放心重試，不會重複發送。',
   'send.unkept': '收到結果之前請不要離開本頁：你的瀏覽器無法保存這次發送。如果提前離開，請先到「我的」裡看看，再決定要不要重發。',
