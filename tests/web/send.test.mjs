@@ -181,9 +181,9 @@ browse('if the money was spent elsewhere meanwhile, nothing is sent and the bala
 browse('a suspended user, and one at their limit of the day, read why nothing was sent, and keep what they wrote', async () => {
   const resets_at = '2027-01-02T00:00:00.000Z';
   for (const [locale, suspended, limit] of /** @type {const} */ ([
-    ['zh-CN', /账户已被停用.*抢红包不受影响/s, /限额.*2027年1月2日.* 恢复额度/s],
-    ['zh-TW', /帳戶已被停權.*搶紅包不受影響/s, /額度.*2027年1月2日.* 恢復/s],
-    ['en-US', /account is suspended.*still open them/s, /more than you can send in a day.*Jan 2, 2027.*/s],
+    ['zh-CN', /账户已被停用.*这次没有生效/s, /限额.*2027年1月2日.* 恢复额度/s],
+    ['zh-TW', /帳戶已被停權.*這次沒有生效/s, /額度.*2027年1月2日.* 恢復/s],
+    ['en-US', /account is suspended.*nothing has changed/s, /more than you can send in a day.*Jan 2, 2027.*/s],
   ])) {
     const alice = someone('alice');
     await fund(alice, 10_000);

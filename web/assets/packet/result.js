@@ -93,18 +93,16 @@ export class ResultRoom {
     return h('h1', { tabindex: '-1' }, t(isOwn ? `status.${outcome}` : LOST[outcome][0]));
   }
 
-  /** Returns what the user reads below the heading. To the sender, it says what was taken and what came back. */
+  /** What the user reads below the heading. */
   #story() {
     if (this.#outcome === 'grabbed') return [];
     const { sender_id, status, claimed_count: claimed, count: total, claimed_amount, total_amount, refunded_amount } = this.#live.packet;
-    const isOver = status === 'settled';
-    const left = total_amount - claimed_amount;
+    const [isOver, left] = [status === 'settled', total_amount - claimed_amount];
     if (sender_id === me() && this.#outcome !== 'none') {
       const taken = claimed > 0 ? t('grab.own.taken', { claimed, total, amount: money(claimed_amount) }) : t('grab.nobody.over');
       const rest = isOver ? t('grab.own.back', { amount: money(refunded_amount) }) : t('grab.own.left', { amount: money(left) });
       return left > 0 ? [taken, rest] : [taken];
     }
-    // What came back stands below.
     const text = isOver && left > 0 ? null : LOST[this.#outcome][1];
     return text ? [t(text)] : [];
   }
