@@ -12,6 +12,8 @@ use shared::domain::Signer;
 
 /// A function's answer takes its whole time-out at most, which is 15 minutes.
 const ATTEMPT_MAX: Duration = Duration::from_mins(16);
+/// The alias that `make rollback` moves. Without it Lambda would run the newest code.
+const ALIAS: &str = "live";
 /// The most calls of one audit: a week of them.
 const CALLS_MAX: usize = 2_500;
 
@@ -52,7 +54,7 @@ pub async fn run(
 }
 
 async fn url_of(lambda: &aws_sdk_lambda::Client, function: &str) -> Result<String, Failed> {
-    let asked = lambda.get_function_url_config().function_name(function).send().await;
+    let asked = lambda.get_function_url_config().function_name(function).qualifier(ALIAS).send().await;
     let found = asked.map_err(|error| Failed::Aws("Lambda did not tell the function's URL", Box::new(error)))?;
     Ok(found.function_url)
 }
@@ -65,7 +67,8 @@ async fn call(
     request: &Request,
 ) -> Result<Answer, Failed> {
     let event = serde_json::to_vec(request).map_err(|error| Failed::Answer(error.to_string()))?;
-    let mut invocation = lambda.invoke().function_name(function).payload(Blob::new(event)).customize();
+    let invocation = lambda.invoke().function_name(function).qualifier(ALIAS).payload(Blob::new(event));
+    let mut invocation = invocation.customize();
     if let Some(url) = url.map(str::to_owned) {
         invocation = invocation.map_request(move |mut request| request.set_uri(url.as_str()).map(|()| request));
     }

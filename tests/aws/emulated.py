@@ -268,9 +268,9 @@ class Stack:
         return Noted.made.get(kind, {})
 
     def functions(self):
-        """Each deployed function: its name in actions.json, its logical id, its configuration."""
+        """Each deployed function of the engine: its name in actions.json, its logical id, its configuration."""
         for logical_id, resource in source()["Resources"].items():
-            if resource["Type"] == "AWS::Serverless::Function" and logical_id in self.ids:
+            if "BuildMethod" in resource.get("Metadata", {}) and logical_id in self.ids:
                 configuration = client("lambda").get_function_configuration(FunctionName=self.ids[logical_id])
                 program = resource["Metadata"]["BuildProperties"]["Binary"]
                 variables = configuration["Environment"]["Variables"]
@@ -278,6 +278,10 @@ class Stack:
                 if target := variables.get("EVENT_TARGET"):
                     kind = "-to-bus" if target.startswith("arn:") else "-to-queue"
                 yield program + kind, logical_id, configuration
+
+    def live(self, logical_id):
+        """The ARN of a function's alias."""
+        return f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{self.ids[logical_id]}:live"
 
     def called(self):
         """The functions that alarms watch. With grabs on instances, the function `Grab` receives no requests. A failure of the

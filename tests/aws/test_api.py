@@ -156,15 +156,17 @@ def test_the_operators_rights_are_five(stack, operations, rights):
         assert having("execute-api:Invoke", called) == of_route(key, operation), key
     for program, logical_id, configuration in stack.functions():
         expected = {"operate-read": {"Read"}, "settle": {"Repair"}, "audit": {"Repair"}}
-        arn = configuration["FunctionArn"]
-        assert having("lambda:InvokeFunction", arn) == expected.get(program, set()), program
+        code, live = configuration["FunctionArn"], stack.live(logical_id)
+        assert having("lambda:InvokeFunction", live) == expected.get(program, set()), program
+        assert not having("lambda:InvokeFunction", code), f"{program}: code that a rollback left"
         # Lambda names the caller of a URL only.
         by_url = {"Repair"} if program == "operate-repair" else set()
-        assert having("lambda:InvokeFunctionUrl", arn) == having("lambda:GetFunctionUrlConfig", arn) == by_url, program
+        assert having("lambda:InvokeFunctionUrl", live) == having("lambda:GetFunctionUrlConfig", code) == by_url, program
         invoked = {"lambda:InvokedViaFunctionUrl": ["true"]}
-        assert having("lambda:InvokeFunction", arn, invoked) == expected.get(program, by_url), program
+        assert having("lambda:InvokeFunction", live, invoked) == expected.get(program, by_url), program
     [url] = stack.noted("AWS::Lambda::Url").values()
-    assert (url["TargetFunctionArn"], url["AuthType"]) == (stack.ids["OperateRepair"], "AWS_IAM")
+    found = url["TargetFunctionArn"], url["Qualifier"], url["AuthType"]
+    assert found == (stack.ids["OperateRepair"], "live", "AWS_IAM")
     actions = {
         action for right in set(RIGHTS) - {"Books"} for s in rights[right] for action in listed(s["Action"])
     }

@@ -17,7 +17,7 @@ def cases(repository):
 @pytest.fixture
 def sources(stack):
     """What each function gets its batches from, by the function's logical id."""
-    ids = {configuration["FunctionName"]: logical_id for _, logical_id, configuration in stack.functions()}
+    ids = {stack.live(logical_id): logical_id for _, logical_id, _ in stack.functions()}
     found = {ids[source["FunctionName"]]: source for source in stack.noted("AWS::Lambda::EventSourceMapping").values()}
     webhooks = {"PublishToQueue", "Notify"}
     assert set(found) == {"nodes": webhooks | {"PublishToBus"}, "serverless": webhooks, "existing": set()}[stack.way]

@@ -89,6 +89,8 @@ impl Shared {
         };
         assert_eq!(service, "lambda");
         let (name, of) = name.split_once('/').unwrap();
+        let is_qualified = parts.uri.query() == Some("Qualifier=live") || of.is_empty();
+        assert!(is_qualified, "{name}: the alias that a rollback moves");
         if self.denied.iter().any(|(denied, function)| *denied == key && function == name) {
             let message = json!({"Message": format!("{} is not authorized", arn(key))});
             let error = ("x-amzn-errortype", "AccessDeniedException");
