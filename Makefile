@@ -263,6 +263,7 @@ endif
 ifeq ($(ONLY),)
 	scripts/release.py $(ENV) .tools/sam/bin/sam deploy --config-env $(ENV)
 	scripts/protect.sh $(STACK)
+	.tools/sam/bin/python scripts/aws/releases.py $(STACK) good
 endif
 ifneq ($(ONLY),build)
 	scripts/deploy-web.sh $(STACK)
@@ -296,9 +297,10 @@ else
 	@python3 scripts/aws/smoke.py --programs "$${CARGO_TARGET_DIR:-target}/$(PROFILE:dev=debug)" $(if $(URL),--url $(URL)) $(if $(STORES),--stores $(STORES))
 endif
 
-# make rollback ENV=prod, or of one function: make rollback ENV=prod ARGS="Grab 12"
-rollback: ## Send requests to the functions' older versions
-	scripts/rollback.sh $(STACK) $(ARGS)
+# make rollback ENV=prod ARGS=before, or of one function: ARGS="Grab 12"
+rollback: ## End a deployment that runs, and send requests to the last good release
+	@scripts/install-tools.sh sam
+	@.tools/sam/bin/python scripts/aws/releases.py $(STACK) rollback $(ARGS)
 
 # Asks first. The table and the user pool stay.
 destroy: ## Delete a stack

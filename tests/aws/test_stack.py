@@ -10,7 +10,7 @@ import tomllib
 
 import pytest
 from emulated import ACCOUNT, REGION, STACK, client
-from policies import matches
+from policies import allows, listed, matches, statements_of
 from transformed import ROOT, source, transformed
 
 
@@ -22,13 +22,12 @@ def schedules():
 def test_settle_runs_every_minute_over_each_partition_once(stack, repository):
     part = (repository / "shared/src/domain/part.rs").read_text()
     partitions = int(re.search(r"pub const PARTITIONS: u32 = (\d+)", part)[1])
-    settle = next(configuration for program, _, configuration in stack.functions() if program == "settle")
     runs = [schedule for name, schedule in schedules().items() if name.startswith("settle")]
     assert len(runs) == 2
     covered = []
     for run in runs:
         assert run["ScheduleExpression"] == "rate(1 minute)" and run["State"] == "ENABLED"
-        assert run["Target"]["Arn"] == settle["FunctionArn"]
+        assert run["Target"]["Arn"] == stack.live("Settle")
         assert run["Target"]["RetryPolicy"]["MaximumEventAgeInSeconds"] == 60
         assert "SettleDeadLetters" in run["Target"]["DeadLetterConfig"]["Arn"]
         first, last = json.loads(run["Target"]["Input"])["partitions"]
@@ -40,17 +39,17 @@ def test_the_audit_runs_each_day_and_continues(stack):
     audit = next(configuration for program, _, configuration in stack.functions() if program == "audit")
     run = schedules()["audit"]
     assert run["ScheduleExpression"] == "rate(1 day)"
-    assert run["Target"]["Arn"] == audit["FunctionArn"]
+    assert run["Target"]["Arn"] == stack.live("Audit")
     # Two hours of overlap with the audit before.
     assert json.loads(run["Target"]["Input"]) == {"hours": 26}
     [rule] = [found for found in client("events").list_rules()["Rules"] if "AuditContinues" in found["Name"]]
     [target] = client("events").list_targets_by_rule(Rule=rule["Name"])["Targets"]
-    assert (target["Arn"], target["InputPath"]) == (audit["FunctionArn"], "$.detail.responsePayload.next")
+    assert (target["Arn"], target["InputPath"]) == (stack.live("Audit"), "$.detail.responsePayload.next")
     answer = {
         "source": "lambda",
         "detail-type": "Lambda Function Invocation Result - Success",
         "detail": {
-            "requestContext": {"functionArn": audit["FunctionArn"] + ":$LATEST"},
+            "requestContext": {"functionArn": stack.live("Audit")},
             "responsePayload": {"packets": 5, "next": {"resume": {"report": {"packets": 5}}}},
         },
     }
@@ -80,11 +79,15 @@ def test_failed_runs_go_to_a_dead_letter_queue(stack):
             if logical_id.startswith(program)
         ]
         assert queue in config["DestinationConfig"]["OnFailure"]["Destination"]
+        assert config["Qualifier"] == "live", "what is called by its alias"
     for schedule in schedules().values():
         role = client("iam").get_role(RoleName=schedule["Target"]["RoleArn"].rpartition("/")[2])["Role"]
         [trust] = role["AssumeRolePolicyDocument"]["Statement"]
         assert trust["Principal"] == {"Service": "scheduler.amazonaws.com"}
         assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": ACCOUNT}}
+        statements = statements_of(role["RoleName"])
+        assert allows(statements, "lambda:InvokeFunction", schedule["Target"]["Arn"])
+        assert allows(statements, "sqs:SendMessage", schedule["Target"]["DeadLetterConfig"]["Arn"])
 
 
 def test_the_table_is_what_the_ledger_needs_and_outlives_the_stack(stack, repository):
@@ -247,8 +250,10 @@ def test_a_restored_table_takes_the_place_of_the_stacks_own():
 
 # --- New versions
 
-# The functions that answer requests.
-SHIFTED = {"Send", "Grab", "View", "Wallet"}
+# The functions that answer requests, and those whose work nobody waits for. CodeDeploy moves both from version to version.
+ANSWERING, BEHIND = {"Send", "Grab", "View", "Wallet"}, {"Settle", "PublishToQueue", "PublishToBus", "Notify"}
+# These change at once: a day has one audit, the operator sees what goes wrong, and CodeDeploy knows no managed instances.
+AT_ONCE = {"Audit", "OperateRead", "OperateRepair", "GrabOnInstances"}
 
 
 def versions(**parameters):
@@ -264,7 +269,8 @@ def versions(**parameters):
 def test_a_new_release_publishes_new_versions():
     """Otherwise a change of only a parameter would never reach a published version."""
     before, after = versions(Release="0" * 40), versions(Release="1" * 40)
-    assert set(before) == set(after) == SHIFTED | {"GrabOnInstances"}
+    functions = {name for name, resource in source()["Resources"].items() if "BuildMethod" in resource.get("Metadata", {})}
+    assert set(before) == set(after) == ANSWERING | BEHIND | AT_ONCE == functions
     for function, version in before.items():
         assert version != after[function], function
     # Lambda publishes no version of an unchanged function, so the release is part of its description.
@@ -297,31 +303,50 @@ def test_the_release_names_programs_template_and_parameters(tmp_path):
     assert release(tmp_path, overrides=["RedisReplicas=2"])[-1] != first
 
 
-def test_two_alarms_end_a_gradual_deployment(stack):
+def test_alarms_end_a_gradual_deployment(stack):
     groups = {
         logical_id.removesuffix("DeploymentGroup"): properties
         for logical_id, properties in stack.noted("AWS::CodeDeploy::DeploymentGroup").items()
     }
-    assert set(groups) == SHIFTED
+    assert set(groups) == (ANSWERING | BEHIND) & set(stack.ids)
     provisioned = "GrabProvisioned" in stack.parameters
     for function, group in groups.items():
         kind = stack.parameters.get("Rollout", "Canary10Percent5Minutes")
         # Lambda accepts no provisioned concurrency while requests move.
         kind = "AllAtOnce" if provisioned and function == "Grab" else kind
         assert group["DeploymentConfigName"] == f"CodeDeployDefault.Lambda{kind}"
-        assert "DEPLOYMENT_STOP_ON_ALARM" in group["AutoRollbackConfiguration"]["Events"]
+        # A raised alarm, a failed hook, and `make rollback`.
+        ends = {"DEPLOYMENT_STOP_ON_ALARM", "DEPLOYMENT_FAILURE", "DEPLOYMENT_STOP_ON_REQUEST"}
+        assert set(group["AutoRollbackConfiguration"]["Events"]) == ends
         if stack.parameters.get("Rollout") == "AllAtOnce":
             # A correction must be possible while an alarm is raised.
             assert not group["AlarmConfiguration"]
             continue
         names = [alarm["Name"] for alarm in group["AlarmConfiguration"]["Alarms"]]
         # They are given by name, so nothing else proves that they exist.
-        assert names == [f"{STACK}-RolloutFaults", f"{STACK}-RolloutLatency"]
+        expected = ("RolloutFaults", "RolloutLatency") if function in ANSWERING else ("FunctionErrors",)
+        assert names == [f"{STACK}-{name}" for name in expected]
         assert set(names) <= {alarm["AlarmName"] for alarm in stack.noted("AWS::CloudWatch::Alarm").values()}
-    for function in SHIFTED:
-        policy = stack.template["Resources"][f"{function}Aliaslive"]["UpdatePolicy"]
-        group = policy["CodeDeployLambdaAliasUpdate"]["DeploymentGroupName"]
-        assert group == {"Ref": f"{function}DeploymentGroup"}
+    for function in ANSWERING | BEHIND:
+        resource = stack.template["Resources"][f"{function}Aliaslive"]
+        policy = resource["UpdatePolicy"]["CodeDeployLambdaAliasUpdate"]
+        assert policy["DeploymentGroupName"] == {"Ref": f"{function}DeploymentGroup"}
+        assert policy["BeforeAllowTrafficHook"] == {"Ref": "PreTraffic"}
+        group = stack.template["Resources"][f"{function}DeploymentGroup"]
+        assert group.get("Condition") == source()["Resources"][function].get("Condition")
+
+
+def test_whatever_calls_a_function_calls_its_alias(stack):
+    """Else `make rollback` would not reach it."""
+    targets = [mapping["FunctionName"] for mapping in stack.noted("AWS::Lambda::EventSourceMapping").values()]
+    targets += [schedule["Target"]["Arn"] for schedule in schedules().values()]
+    targets += [stack.outputs["SettleFunction"], stack.outputs["AuditFunction"]]
+    [api] = stack.noted("AWS::ApiGatewayV2::Api").values()
+    targets += re.findall(r"functions/(arn:[^/\"]+)/invocations", json.dumps(api["Body"]))
+    aliases = {stack.live(logical_id) for _, logical_id, _ in stack.functions()}
+    assert len(targets) > 20 and set(targets) <= aliases, set(targets) - aliases
+    permissions = [one["Properties"] for one in stack.template["Resources"].values() if one["Type"] == "AWS::Lambda::Permission"]
+    assert permissions and all(one["FunctionName"]["Ref"].endswith("Aliaslive") for one in permissions)
 
 
 def test_provisioned_environments_belong_to_the_alias(stack):
@@ -339,63 +364,7 @@ def test_each_change_is_offered_to_sam():
         assert config["fail_on_empty_changeset"] is False
 
 
-# Replaces the AWS CLI: two functions with versions, of which `live` names one.
-AWS = """#!/bin/sh
-echo "$*" >>"$CALLS"
-case "$1 $2" in
-    "cloudformation describe-stack-resource")
-        case "$6" in Send | Grab) echo "the-$6" ;; *) exit 254 ;; esac ;;
-    "lambda get-alias") case "$4" in the-Send) echo 7 ;; the-Grab) echo 12 ;; esac ;;
-    "lambda list-versions-by-function") case "$4" in the-Send) printf '5\\t6\\t7\\t8' ;; the-Grab) printf '9\\t12' ;; esac ;;
-esac"""
-
-
-@pytest.fixture
-def rollback(tmp_path, monkeypatch):
-    program = tmp_path / "aws"
-    program.write_text(AWS)
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
-
-    def run(*arguments):
-        (tmp_path / "calls").write_text("")
-        done = subprocess.run([ROOT / "scripts/rollback.sh", "a-stack", *arguments], capture_output=True, text=True)
-        calls = (tmp_path / "calls").read_text().splitlines()
-        return done, [call for call in calls if call.startswith("lambda update-alias")]
-
-    return run
-
-
-def test_a_missing_stack_and_an_unknown_environment_are_named(rollback, tmp_path):
-    program = tmp_path / "aws"
-    program.write_text("#!/bin/sh\necho 'Stack with id a-stack does not exist' >&2\nexit 254\n")
-    done, moves = rollback()
-    assert done.returncode != 0 and not moves and "Stack with id a-stack does not exist" in done.stderr
+def test_an_unknown_environment_is_named():
     for target in (["rollback"], ["deploy", "ONLY=page"], ["destroy"]):
         done = subprocess.run(["make", "-C", ROOT, *target, "ENV=stage"], capture_output=True, text=True)
         assert done.returncode != 0 and "samconfig.toml has no environment stage: it has dev prod" in done.stderr
-
-
-def moved(function, version):
-    return (
-        f"lambda update-alias --function-name the-{function} --name live --function-version {version}"
-        " --routing-config AdditionalVersionWeights={}"
-    )
-
-
-def test_requests_go_back_to_the_version_before(rollback):
-    done, moves = rollback()
-    assert done.returncode == 0, done.stderr
-    # 8 was published later than 7, to which the alias points.
-    assert moves == [moved("Send", 6), moved("Grab", 9)]
-
-
-def test_one_function_goes_to_a_given_version(rollback):
-    done, moves = rollback("Send", "5")
-    assert done.returncode == 0 and moves == [moved("Send", 5)]
-
-
-def test_a_function_without_an_older_version_stays(rollback):
-    done, moves = rollback("Send", "4")
-    assert done.returncode != 0 and not moves and "no version 4" in done.stderr
