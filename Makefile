@@ -130,7 +130,8 @@ check-template: ## Run cfn-lint and checkov on the transformed templates
 	.tools/aws/bin/python tests/aws/transformed.py target/aws/default
 	.tools/aws/bin/python tests/aws/transformed.py target/aws/all Page=true Events=true \
 	  WebhookUrl=https://app.example WebhookSecretArn=arn:aws:secretsmanager:ap-east-1:123456789012:secret:webhooks \
-	  GrabCapacityProviderArn=arn:aws:lambda:ap-east-1:123456789012:capacity-provider:grabs
+	  GrabCapacityProviderArn=arn:aws:lambda:ap-east-1:123456789012:capacity-provider:grabs \
+	  BackupVaultArn=arn:aws:backup:eu-west-1:123456789012:backup-vault:elsewhere
 	.tools/aws/bin/cfn-lint --ignore-checks W1030 W3002 W2001 -- target/aws/default/template.yaml
 	.tools/aws/bin/cfn-lint --ignore-checks W1030 -- stacks/*.yaml
 	.tools/checkov/bin/checkov --config-file tests/aws/checkov.yaml --directory target/aws

@@ -9,7 +9,7 @@ set -eu
 stack=${1:?usage: scripts/protect.sh STACK [--open]}
 # Logical ids in template.yaml, and in stacks/state.yaml.
 root='State'
-state='Table UserPool UserPoolClient RedisNodes RedisServerless Vpc PrivateSubnet*'
+state='Table BackupVault UserPool UserPoolClient RedisNodes RedisServerless Vpc PrivateSubnet*'
 
 policy() {
     statements='{"Effect": "Allow", "Principal": "*", "Action": "Update:*", "Resource": "*"}'

@@ -559,6 +559,37 @@ def webhooks(account):
         yield "fine", "webhooks can be signed"
 
 
+# --- Backups elsewhere
+
+
+@check("backups")
+def backups(account):
+    arn = account.value("BackupVaultArn")
+    if not arn:
+        return
+    region, owner = arn.split(":")[3:5]
+    # Only a backup that AWS Backup manages itself can be copied to another region or account.
+    settings = account.client("backup").describe_region_settings()
+    off = [
+        option
+        for option, key in (("opt-in", "ResourceTypeOptInPreference"), ("management", "ResourceTypeManagementPreference"))
+        if not settings.get(key, {}).get("DynamoDB")
+    ]
+    if off:
+        options = " ".join(f"--resource-type-{option}-preference DynamoDB=true" for option in off)
+        yield "fails", "AWS Backup does not manage backups of DynamoDB here, so none could be copied", f"aws backup update-region-settings {options}"
+    elif owner != account.id:
+        yield "look", f"BackupVaultArn is of the account {owner}, which preflight can't ask", "its access policy must let this account copy (docs/OPERATE.md)"
+    elif not absent(
+        lambda: account.client("backup", region).describe_backup_vault(BackupVaultName=arn.split(":")[6]),
+        "ResourceNotFoundException",
+        "AccessDeniedException",
+    ):
+        yield "fails", f"there is no vault {arn}, so no backup could be copied", "make it (docs/OPERATE.md, Restoring in another region or account)"
+    else:
+        yield "fine", f"a copy of the table goes to {region} each day"
+
+
 # --- Names that the stack gives itself must be free; what its parameters name must be there
 
 # Where CloudFront is managed, and reads certificates and web ACLs.
@@ -590,8 +621,7 @@ def fixed_names(account):
             lambda: cache.describe_serverless_caches(ServerlessCacheName=name), "ServerlessCacheNotFoundFault"
         )
         yield "serverless cache", name, name if found else None
-    for right in ("read", "repair"):
-        name = f"{stack}-operate-{right}"
+    for name in (f"{stack}-operate-read", f"{stack}-operate-repair", f"CodeDeployHook_{stack}"):
         client = account.client("lambda")
         found = caught(lambda: client.get_function_configuration(FunctionName=name), "ResourceNotFoundException")
         yield "function", name, name if found else None

@@ -189,6 +189,9 @@ def secret(logical_id, properties):
 ONLY_NOTED = [
     kind(name)(Noted.make)
     for name in (
+        "AWS::Backup::BackupPlan",
+        "AWS::Backup::BackupSelection",
+        "AWS::Backup::BackupVault",
         "AWS::CloudFront::Distribution",
         "AWS::CloudFront::Function",
         "AWS::CloudFront::OriginAccessControl",

@@ -180,6 +180,11 @@ FUNCTION = {
 }
 OFFERED = [{"InstanceType": "m7g.large", "Location": f"ap-east-1{zone}"} for zone in "ab"]
 
+VAULT = "arn:aws:backup:eu-west-1:{}:backup-vault:elsewhere".format
+MANAGED, UNMANAGED = (
+    {"ResourceTypeOptInPreference": {"DynamoDB": True}, "ResourceTypeManagementPreference": {"DynamoDB": managed}} for managed in (True, False)
+)
+
 # Faults of parameters and of answers that moto lacks: the subject that must find the text, what plants the fault, and what mends it.
 GIVEN = [
     ("region", "ap-east-1 is an opt-in region that this account has not enabled", {"DescribeRegions": regions("not-opted-in")}, {"DescribeRegions": regions("opted-in")}),
@@ -243,6 +248,18 @@ GIVEN = [
         {"Page": "true", "DescribeFunction": {"FunctionSummary": FUNCTION}},
         usual("DescribeFunction"),
     ),
+    (
+        "backups",
+        "AWS Backup does not manage backups of DynamoDB",
+        {"BackupVaultArn": VAULT(ACCOUNT), "DescribeRegionSettings": UNMANAGED, "DescribeBackupVault": {"BackupVaultName": "elsewhere"}},
+        {"DescribeRegionSettings": MANAGED},
+    ),
+    (
+        "backups",
+        f"there is no vault {VAULT(ACCOUNT)}",
+        {"BackupVaultArn": VAULT(ACCOUNT), "DescribeRegionSettings": MANAGED, "DescribeBackupVault": "ResourceNotFoundException"},
+        {"DescribeBackupVault": {"BackupVaultName": "elsewhere"}},
+    ),
     ("issuer", "JwtIssuer needs JwtAudience", {"JwtIssuer": "https://issuer.example/"}, {"JwtAudience": "app"}),
     ("days", "no time zone of the IANA has this name", {"DayZone": "Asia/Peking"}, {"DayZone": "America/Sao_Paulo"}),
 ]
@@ -269,6 +286,12 @@ LOOKS = [
         usual("DescribeReservedCacheNodesOfferings"),
     ),
     ("redis", "drops keys at its limit", {"Redis": "serverless", "GrabAck": "redis"}, {"Redis": "nodes"}),
+    (
+        "backups",
+        "is of the account 210987654321",
+        {"BackupVaultArn": VAULT("210987654321"), "DescribeRegionSettings": MANAGED},
+        {"BackupVaultArn": ""},
+    ),
     ("alarms", "no alarm reaches anybody", {"AlarmEmail": ""}, {"AlarmEmail": "oncall@example.com"}),
 ]
 

@@ -129,7 +129,8 @@ def named_in(value, world):
             text = inner.get("Fn::Sub") or f"${{{inner.get('Ref')}}}"
             for part, of in known.items():
                 text = str(text).replace(f"${{{part}}}", of)
-            if text.removeprefix("/aws/vendedlogs/").startswith(world.stack):
+            # Services prescribe how some names begin.
+            if text.removeprefix("/aws/vendedlogs/").removeprefix("CodeDeployHook_").startswith(world.stack):
                 yield text
         elif key != "Parameters":
             yield from named_in(inner, world)

@@ -181,8 +181,33 @@ def test_the_users_that_wallets_belong_to_outlive_the_stack(stack):
     assert (pool["DeletionPolicy"], pool["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
 
 
+def test_a_copy_of_the_table_goes_elsewhere_each_day(stack):
+    of = {kind: stack.noted(f"AWS::Backup::{kind}") for kind in ("BackupVault", "BackupPlan", "BackupSelection")}
+    if stack.way != "nodes":
+        assert not any(of.values()), "only with BackupVaultArn"
+        return
+    [vault], [plan], [selection] = (found.values() for found in of.values())
+    # A name that a later stack does not use.
+    assert re.fullmatch(r"hongbao-test-[0-9a-z]{8}", vault["BackupVaultName"])
+    resource = stack.template["Resources"]["BackupVault"]
+    assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
+    [rule] = plan["BackupPlan"]["BackupPlanRule"]
+    assert rule["TargetBackupVault"] == stack.ids["BackupVault"]
+    [copy] = rule["CopyActions"]
+    assert copy["DestinationBackupVaultArn"] == stack.parameters["BackupVaultArn"]
+    # A vault takes no backup that would be deleted before its lock allows.
+    locked = vault["LockConfiguration"]
+    assert locked["MinRetentionDays"] <= rule["Lifecycle"]["DeleteAfterDays"] <= copy["Lifecycle"]["DeleteAfterDays"]
+    assert "ChangeableForDays" not in locked, "nobody could ever remove it"
+    chosen = selection["BackupSelection"]
+    assert chosen["Resources"] == [f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{stack.outputs['TableName']}"]
+    role = client("iam").get_role(RoleName=chosen["IamRoleArn"].rpartition("/")[2])["Role"]
+    [trust] = role["AssumeRolePolicyDocument"]["Statement"]
+    assert trust["Principal"] == {"Service": "backup.amazonaws.com"}
+
+
 # Resources that hold data or that others can't live without, whichever way the stack takes.
-STATEFUL = {"Table", "UserPool", "UserPoolClient", "RedisNodes", "RedisServerless", "Vpc", "PrivateSubnet1"}
+STATEFUL = {"Table", "BackupVault", "UserPool", "UserPoolClient", "RedisNodes", "RedisServerless", "Vpc", "PrivateSubnet1"}
 
 
 @pytest.fixture
