@@ -131,6 +131,7 @@ check-template: ## Run cfn-lint and checkov on the transformed templates
 	.tools/aws/bin/python tests/aws/transformed.py target/aws/all Page=true Events=true \
 	  WebhookUrl=https://app.example WebhookSecretArn=arn:aws:secretsmanager:ap-east-1:123456789012:secret:webhooks \
 	  GrabCapacityProviderArn=arn:aws:lambda:ap-east-1:123456789012:capacity-provider:grabs \
+	  PageWebAclArn=arn:aws:wafv2:us-east-1:123456789012:global/webacl/page/0 \
 	  BackupVaultArn=arn:aws:backup:eu-west-1:123456789012:backup-vault:elsewhere
 	.tools/aws/bin/cfn-lint --ignore-checks W1030 W3002 W2001 -- target/aws/default/template.yaml
 	.tools/aws/bin/cfn-lint --ignore-checks W1030 -- stacks/*.yaml

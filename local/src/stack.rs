@@ -174,7 +174,7 @@ impl Stack {
         let functions = Functions::new(table.clone(), config.clone(), settings.sandbox.as_deref())?;
         Ok(Self {
             functions: RwLock::new(functions),
-            edge: Edge::new(&config.base_path, config.user_rates),
+            edge: Edge::new(&config.base_path, config.user_rates, config.edge_key.as_deref()),
             client,
             table,
             config,

@@ -690,6 +690,18 @@ def names(account):
         yield "fine", "each name that the stack gives itself is free"
 
 
+@check("web acl")
+def web_acl(account):
+    arn = account.value("PageWebAclArn")
+    if not arn:
+        return
+    waf = account.client("wafv2", GLOBAL_REGION)
+    if absent(lambda: waf.get_web_acl(ARN=arn), "WAFNonexistentItemException"):
+        yield "fine", "a web ACL stands before the page and users' requests"
+    else:
+        yield "fails", f"there is no web ACL {arn}", f"set one of: aws wafv2 list-web-acls --scope CLOUDFRONT --region {GLOBAL_REGION}"
+
+
 @check("page")
 def page(account):
     if not account.has("Page"):

@@ -88,7 +88,7 @@ class Local:
             self.check(url)
         else:
             url = self.start()
-        self.http = Http(url, proxies=False)
+        self.http = self.operators = Http(url, proxies=False)
         self.name = f"the local stack at {url}"
 
     def check(self, url):
@@ -183,7 +183,9 @@ class Deployment:
         if missing:
             raise Wrong(f"{stack} has no output {', '.join(sorted(missing))}: deploy it again")
         # A custom domain's address may have a path, which signatures must cover.
-        self.http = Http(url or self.outputs["ApiUrl"])
+        self.http = Http(url or self.outputs.get("UsersUrl") or self.outputs["ApiUrl"])
+        # Where a web ACL stands before users' requests, the operator's go to the API itself.
+        self.operators = Http(self.outputs["ApiUrl"]) if "UsersUrl" in self.outputs else self.http
         self.name = f"{stack} at {self.http.url}"
 
     def client(self, service):
@@ -244,7 +246,7 @@ class Deployment:
         return dict(request.headers)
 
     def operate(self, method, path, body=None):
-        return self.http.send(method, path, body, sign=self.sign)
+        return self.operators.send(method, path, body, sign=self.sign)
 
     def invoke(self, function, event):
         answer = self.client("lambda").invoke(FunctionName=self.outputs[function], Payload=json.dumps(event).encode())

@@ -110,9 +110,14 @@ class Smoke:
     def refuse(self):
         seen = []
         for what, method, path, headers in self.place.strangers():
-            answer = self.http.send(method, path, headers=headers)
+            http = self.http if path.startswith("/me/") else self.place.operators
+            answer = http.send(method, path, headers=headers)
             expect(answer.status in (401, 403), f"{what}: expected 401 or 403, got {answer}")
             seen.append(f"{what} {answer.status}")
+        if self.place.operators is not self.http:
+            answer = self.place.operators.send("GET", "/me/wallet", headers=self.sender.headers)
+            expect(answer.status == 403, f"round the web ACL: expected 403, got {answer}")
+            seen.append("round the web ACL 403")
         return "; ".join(seen)
 
     def deposit(self):

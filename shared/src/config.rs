@@ -34,6 +34,8 @@ pub struct Config {
     pub base_path: String,
     /// `USER_RATE` (0, any), `USER_GRABS` (0, any): how often one user may ask.
     pub user_rates: UserRates,
+    /// `EDGE_KEY` (none): what `CloudFront` sends in a header, so that users' requests can't go round it.
+    pub edge_key: Option<String>,
     /// `START_SPREAD_MS` (5000): within which time after a packet's start users who asked early should ask again.
     pub start_spread: Duration,
     /// `OPERATE_REPAIRS` (`false`): whether the function operate runs the commands that repair, and only those, or those that read.
@@ -148,6 +150,7 @@ impl Config {
             grabs_a_minute: reader.number("USER_GRABS", 0, 0..=10_000),
         };
         let log_key = reader.get("LOG_KEY");
+        let edge_key = reader.get("EDGE_KEY");
         let webhooks = reader.webhooks(needs == Needs::Webhooks);
         let event_target = reader.wanted("EVENT_TARGET", needs == Needs::Events);
         let event_dead_letters = reader.wanted("EVENT_DEAD_LETTERS", needs == Needs::Events);
@@ -162,6 +165,7 @@ impl Config {
             log_key,
             base_path,
             user_rates,
+            edge_key,
             start_spread: Duration::from_millis(start_spread),
             settle_grace: Duration::from_millis(settle_grace),
             event_target,

@@ -46,6 +46,7 @@ WAYS = {
         "GrabCapacityProviderArn": "arn:aws:lambda:ap-east-1:123456789012:capacity-provider:grabs",
         "Page": "true",
         "PageEmbedders": "https://app.example,https://other.example",
+        "PageWebAclArn": "arn:aws:wafv2:us-east-1:123456789012:global/webacl/page/0",
     },
 }
 

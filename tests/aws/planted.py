@@ -260,6 +260,12 @@ GIVEN = [
         {"BackupVaultArn": VAULT(ACCOUNT), "DescribeRegionSettings": MANAGED, "DescribeBackupVault": "ResourceNotFoundException"},
         {"DescribeBackupVault": {"BackupVaultName": "elsewhere"}},
     ),
+    (
+        "web acl",
+        "there is no web ACL arn:aws:wafv2:us-east-1:1:global/webacl/page/0",
+        {"PageWebAclArn": "arn:aws:wafv2:us-east-1:1:global/webacl/page/0", "GetWebACL": "WAFNonexistentItemException"},
+        {"GetWebACL": {"LockToken": "t"}},
+    ),
     ("issuer", "JwtIssuer needs JwtAudience", {"JwtIssuer": "https://issuer.example/"}, {"JwtAudience": "app"}),
     ("days", "no time zone of the IANA has this name", {"DayZone": "Asia/Peking"}, {"DayZone": "America/Sao_Paulo"}),
 ]

@@ -229,6 +229,8 @@ class Api:
 
     def __init__(self, engine, region, keys, client_id=None):
         self.engine, self.region, self.keys, self.client_id = engine, region, keys, client_id
+        # Whether a web ACL stands before users' requests elsewhere.
+        self.refuses_users = False
         # What the mapping of a custom domain puts before each path.
         self.base_path = ""
         api = self
@@ -242,13 +244,14 @@ class Api:
                 assert self.path.startswith(f"{api.base_path}/"), self.path
                 path = urllib.parse.urlsplit(self.path.removeprefix(api.base_path))
                 body = json.loads(data) if data else {}
-                status, answer, *more = api.engine.answer(
+                user = api.user(self.headers)
+                status, answer, *more = (403, {"code": "forbidden"}) if user and api.refuses_users else api.engine.answer(
                     self.command,
                     path.path,
                     path.query,
                     self.headers,
                     body,
-                    api.user(self.headers),
+                    user,
                     api.is_signed(self, data),
                 )
                 text = b"" if answer is None else json.dumps(answer).encode()

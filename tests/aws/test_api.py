@@ -241,6 +241,29 @@ def test_the_apis_paths_go_to_the_api_and_all_others_are_files(stack, distributi
         assert reached == (operation["security"] == [{"userToken": []}]), key
 
 
+def test_users_requests_cannot_go_round_the_web_acl(stack, distribution, repository):
+    origins = {origin["Id"]: origin for origin in distribution["Origins"]}
+    variables = {logical_id: each["Environment"]["Variables"] for _, logical_id, each in stack.functions()}
+    knowing = {logical_id for logical_id, given in variables.items() if "EDGE_KEY" in given}
+    if "PageWebAclArn" not in stack.parameters:
+        assert "WebACLId" not in distribution and "OriginCustomHeaders" not in origins["api"]
+        assert not knowing and "UsersUrl" not in stack.outputs
+        return
+    assert distribution["WebACLId"] == stack.parameters["PageWebAclArn"]
+    # Each function with a route for users.
+    assert knowing == {"Send", "Grab", "GrabOnInstances", "View"}
+    [secret] = stack.noted("AWS::SecretsManager::Secret").values()
+    assert secret["GenerateSecretString"] == {"PasswordLength": 64, "ExcludePunctuation": True}
+    [header] = origins["api"]["OriginCustomHeaders"]
+    name = re.search(r'from_static\("([a-z-]+)"\)', (repository / "shared/src/http/edge_key.rs").read_text())[1]
+    assert header["HeaderName"].lower() == name
+    reference = f"{{{{resolve:secretsmanager:{stack.ids['EdgeKey']}}}}}"
+    assert {header["HeaderValue"]} | {variables[one]["EDGE_KEY"] for one in knowing} == {reference}
+    # The page's bucket gets no key.
+    assert "OriginCustomHeaders" not in origins["page"]
+    assert stack.outputs["UsersUrl"] == stack.outputs["PageUrl"]
+
+
 def test_the_headers_are_those_of_the_local_stack(stack, distribution, page):
     [headers] = stack.noted("AWS::CloudFront::ResponseHeadersPolicy").values()
     headers = headers["ResponseHeadersPolicyConfig"]

@@ -77,6 +77,7 @@ def test_the_rules_accept_what_the_other_tests_deploy(way):
         {"Redis": "existing", "RedisUrl": "redis://r"},
         {"VpcId": "vpc-0"},
         {"PageCertificateArn": "arn:aws:acm:us-east-1:123456789012:certificate/0"},
+        {"PageWebAclArn": "arn:aws:wafv2:us-east-1:123456789012:global/webacl/page/0"},
     ],
     ids=str,
 )
@@ -98,6 +99,8 @@ def test_a_base_path_begins_like_no_route():
 
 # Set only where the password of Redis may change.
 OF_PASSWORDS = {"REDIS_SECRET"}
+# Set only where a web ACL stands before users' requests.
+OF_EDGE = {"EDGE_KEY"}
 # Set only where the functions sign in with tokens.
 OF_TOKENS = {"REDIS_AUTH", "REDIS_IAM_USER", "REDIS_IAM_CACHE", "REDIS_IAM_SERVERLESS"}
 # On AWS the functions' defaults hold.
@@ -135,7 +138,7 @@ def test_each_function_gets_what_it_reads_and_nothing_else(stack, readers):
         program = name.partition("-")[0]
         given = configuration["Environment"]["Variables"]
         # With tokens there is no password, and an existing Redis may do without a secret.
-        left_out = BY_DEFAULT | OF_PASSWORDS | (OF_TOKENS if stack.way == "existing" else set())
+        left_out = BY_DEFAULT | OF_PASSWORDS | (OF_TOKENS if stack.way == "existing" else OF_EDGE)
         assert set(given) == {name for name in readers if program in readers[name]} - left_out, program
         assert given["TABLE_NAME"] == stack.outputs["TableName"]
 

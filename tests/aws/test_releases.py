@@ -184,6 +184,11 @@ def test_what_is_not_done_is_not_recorded(account):
     account.refuses("is UPDATE_IN_PROGRESS, and requests move to new versions of Send", "good")
     account.status = "UPDATE_COMPLETE"
     account.refuses("requests move to new versions of Send", "good")
+    # A deployment was undone, and the next one brings back what is live: SAM finds no change, and all is well.
+    undone = Account()
+    undone.run("good")
+    undone.deploy(fails=True)
+    undone.run("good")
     other = Account()
     other.deploy(fails=True)
     other.refuses("is UPDATE_ROLLBACK_COMPLETE", "good")

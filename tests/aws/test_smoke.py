@@ -75,7 +75,7 @@ class Deployed:
 
     current = None
 
-    def __init__(self, fault=None, protected=False):
+    def __init__(self, fault=None, protected=False, users_elsewhere=False):
         Deployed.current = self
         self.engine, self.events, self.reports = stand_in.Engine(fault), [], [dict(REPORT)]
         self.cognito = planting("cognito-idp")
@@ -86,9 +86,11 @@ class Deployed:
         client = client["UserPoolClient"]["ClientId"]
         keys = boto3.session.Session().get_credentials().get_frozen_credentials()
         self.api = stand_in.Api(self.engine, REGION, keys, client)
+        self.edge = stand_in.Api(self.engine, REGION, keys, client) if users_elsewhere else None
         make_table("table", DeletionProtectionEnabled=protected)
         outputs = {"ApiUrl": self.api.url, "UserPoolId": pool, "UserPoolClientId": client, "TableName": "table"}
         outputs |= {"SettleFunction": "settle-function", "AuditFunction": "audit-function"}
+        outputs |= {"UsersUrl": self.edge.url} if self.edge else {}
         body = {
             "Resources": {"Queue": {"Type": "AWS::SQS::Queue"}},
             "Outputs": {name: {"Value": value} for name, value in outputs.items()},
@@ -134,8 +136,8 @@ def deploy():
 
     with moto.mock_aws():
         yield deployed
-        for one in made:
-            one.api.close()
+        for api in (api for one in made for api in (one.api, one.edge) if api):
+            api.close()
 
 
 def prove(place, users=10, **given):
@@ -154,6 +156,16 @@ def test_a_deployment_that_is_right_passes(deploy):
     assert not any(deployed.engine.balances.values()) and not deployed.users()
     audits = [event for name, event in deployed.events if name == "audit-function"]
     assert [list(event) for event in audits] == [["since_ms"]]
+
+
+def test_where_a_web_acl_stands_before_users_the_operator_goes_to_the_api(deploy):
+    deployed = deploy(users_elsewhere=True)
+    deployed.api.refuses_users = True
+    right, text = prove(deployed.place())
+    assert right and "round the web ACL 403" in text, text
+    deployed.api.refuses_users = False
+    right, text = prove(deployed.place())
+    assert not right and "round the web ACL: expected 403" in text, text
 
 
 @pytest.mark.parametrize("base_path", ["/hongbao", "/api/hongbao/"])

@@ -248,6 +248,36 @@ async fn a_base_path_is_left_out_by_every_function_where_it_is() {
     }
 }
 
+/// Where `CloudFront` has a key, only users' requests need it.
+#[tokio::test]
+async fn users_requests_that_go_round_cloudfront_are_refused() {
+    let stores = Stores::start().await;
+    let key = [("EDGE_KEY", "from-cloudfront")];
+    for name in ["send", "grab", "view"] {
+        let function = stores.function(name, &key).await;
+        let mut event = sample(name, PLACEHOLDER);
+        for other in [None, Some("from-cloudfron"), Some("")] {
+            if let Some(other) = other {
+                event["headers"]["x-edge-key"] = other.into();
+            }
+            function.answer(&event).await.refused(403, "forbidden");
+        }
+        event["headers"]["x-edge-key"] = "from-cloudfront".into();
+        let through = function.answer(&event).await;
+        assert!([402, 404].contains(&through.status), "{name}: {}", through.describe());
+        // The operator's signature suffices, and no key replaces a user's token.
+        let path = event["rawPath"].as_str().unwrap().to_owned();
+        let mut for_user = event.clone();
+        for_user["headers"].as_object_mut().unwrap().remove("x-edge-key");
+        for_user["rawPath"] = format!("/users/bob{path}").into();
+        for_user["requestContext"]["http"]["path"] = for_user["rawPath"].clone();
+        for_user["requestContext"]["authorizer"] = sample("wallet", "")["requestContext"]["authorizer"].clone();
+        assert_eq!(function.answer(&for_user).await.status, through.status, "{name}");
+        event["requestContext"].as_object_mut().unwrap().remove("authorizer");
+        function.answer(&event).await.refused(401, "unauthenticated");
+    }
+}
+
 #[tokio::test]
 async fn an_invalid_event_does_not_end_the_process() {
     let stores = Stores::start().await;

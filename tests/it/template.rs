@@ -42,10 +42,12 @@ fn plain(value: yaml_serde::Value) -> Value {
     }
 }
 
-/// The functions, each with the name of its program. A program may be two functions.
+/// The functions of the engine, each with the name of its program. A program may be two functions.
 fn functions(template: &Value) -> Vec<(String, &Value)> {
     let resources = template["Resources"].as_object().unwrap().values();
-    let functions = resources.filter(|resource| resource["Type"] == "AWS::Serverless::Function");
+    let functions = resources.filter(|resource| {
+        resource["Type"] == "AWS::Serverless::Function" && resource["Metadata"]["BuildMethod"].is_string()
+    });
     functions
         .map(|function| (text(&function["Metadata"]["BuildProperties"]["Binary"]), &function["Properties"]))
         .collect()

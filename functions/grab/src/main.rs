@@ -15,7 +15,8 @@ fn main() -> Result<(), Error> {
 
 async fn serve() -> Result<(), Error> {
     let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
-    let (table, edge) = (config.table.clone(), Edge::new(&config.base_path, config.user_rates));
+    let (table, edge) =
+        (config.table.clone(), Edge::new(&config.base_path, config.user_rates, config.edge_key.as_deref()));
     let wiring = Wiring::new(config, wiring::dynamodb(&wiring::environment()))?;
     wiring.connect().await;
     let grab = wiring.grab_slip();

@@ -14,7 +14,7 @@ fn main() -> Result<(), Error> {
 
 async fn serve() -> Result<(), Error> {
     let config = Config::for_the_ledger(|name| std::env::var(name).ok())?;
-    let edge = Edge::new(&config.base_path, config.user_rates);
+    let edge = Edge::new(&config.base_path, config.user_rates, None);
     let wallet = Arc::new(LedgerWiring::new(config, wiring::dynamodb(&wiring::environment())).wallets());
     run_concurrent(service_fn(move |request| {
         let request = edge.receive(request);

@@ -9,6 +9,7 @@ use governor::state::keyed::HashMapStateStore;
 use governor::{Quota, RateLimiter};
 use lambda_http::Request;
 
+use super::edge_key::EdgeKey;
 use super::problem::{Code, Problem};
 use super::route::{Route, route, without_base_path};
 use crate::domain::{UserId, UserRates};
@@ -20,20 +21,22 @@ const FORGET_AFTER: u32 = 4_096;
 #[derive(Clone, Debug)]
 pub struct Edge {
     base_path: String,
+    key: EdgeKey,
     meter: Option<Arc<UserMeter>>,
 }
 
 impl Edge {
-    /// The edge of a function behind `base_path`, which lets each user ask at these rates.
-    pub fn new(base_path: &str, rates: UserRates) -> Self {
+    /// The edge of a function behind `base_path`, which lets each user ask at these rates. With a `key` users' requests must come through
+    /// `CloudFront`, which sends it.
+    pub fn new(base_path: &str, rates: UserRates, key: Option<&str>) -> Self {
         let meter = UserMeter::new(rates, DefaultClock::default());
-        Self { base_path: base_path.to_owned(), meter: meter.map(Arc::new) }
+        Self { base_path: base_path.to_owned(), key: EdgeKey::new(key), meter: meter.map(Arc::new) }
     }
 
     /// The request as handlers expect it: without the base path, and with the meter of its caller.
     #[must_use]
     pub fn receive(&self, request: Request) -> Request {
-        let mut request = without_base_path(request, &self.base_path);
+        let mut request = self.key.check(without_base_path(request, &self.base_path));
         if let Some(meter) = &self.meter {
             request.extensions_mut().insert(Arc::clone(meter));
         }

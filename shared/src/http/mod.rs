@@ -5,6 +5,7 @@ mod answer;
 mod body;
 mod deadline;
 mod edge;
+mod edge_key;
 mod page;
 mod problem;
 mod request;

@@ -2,6 +2,7 @@ use lambda_http::request::RequestContext;
 use lambda_http::{Request, RequestExt};
 
 use super::edge::admit;
+use super::edge_key::came_through;
 use super::page::check_query;
 use super::problem::{Code, Problem};
 use super::route::Who;
@@ -18,9 +19,11 @@ pub(super) fn request_id(request: &Request) -> &str {
 /// The caller, whose query the route knows.
 ///
 /// # Errors
-/// Those of the token; `too-many-requests`, if the user asks too often; and then `invalid-request` for a parameter of the query that the route does not know, or that is given twice.
+/// Those of the token; `forbidden`, if it went round `CloudFront`; `too-many-requests`, if the user asks too often; and then
+/// `invalid-request` for a parameter of the query that the route does not know, or that is given twice.
 pub fn caller(request: &Request) -> Result<UserId, Problem> {
     let user = user_of_token(request)?;
+    came_through(request)?;
     admit(request, &user)?;
     check_query(request)?;
     Ok(user)

@@ -1,4 +1,4 @@
-//! The requests that CodeDeploy's function sends to each new version, before users reach it. It expects what the functions answer, and they
+//! The requests that `CodeDeploy`'s function sends to each new version, before users reach it. It expects what the functions answer, and they
 //! change nothing.
 
 use super::*;
