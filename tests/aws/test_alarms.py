@@ -127,31 +127,141 @@ def test_the_alarms_that_matter_most(stack, alarms):
 
 
 class Series(list):
-    """As many values as an alarm evaluates, with the operators that the alarms use. None: no value."""
+    """A value for each period, with the operators of metric math that the alarms use. None: no value."""
+
+    def by(self, other, operate):
+        """As CloudWatch does: where one of the two has no value, there is no result."""
+        others = other if isinstance(other, Series) else [other] * len(self)
+        return Series(None if None in (a, b) else operate(a, b) for a, b in zip(self, others))
+
+    def __add__(self, other):
+        return self.by(other, lambda a, b: a + b)
 
     def __sub__(self, other):
-        return Series(left - right for left, right in zip(self, other))
+        return self.by(other, lambda a, b: a - b)
+
+    def __rmul__(self, other):
+        return self.by(other, lambda a, b: b * a)
+
+    def __truediv__(self, other):
+        return self.by(other, lambda a, b: a / b if b else None)
 
     def __gt__(self, other):
-        return Series(value > other for value in self)
+        return self.by(other, lambda a, b: a > b)
 
 
-def raised(alarm, **metrics):
-    """Whether CloudWatch raises the alarm for these values of its metrics, oldest first."""
-    [expression] = [query["Expression"] for query in alarm["Metrics"] if "Expression" in query]
-    periods = alarm["EvaluationPeriods"]
-    spread = lambda value: value if isinstance(value, Series) else [value] * periods
+def values_of(alarm, metrics):
+    """The values that the alarm compares with its threshold. `metrics` has a list of values, oldest first, by the id of each metric in the
+    alarm's expression; a plain alarm has only `value`."""
+    given = {name: Series(values) for name, values in metrics.items()}
+    if "MetricName" in alarm:
+        return given["value"]
+    length = len(next(iter(given.values())))
+    spread = lambda value: value if isinstance(value, Series) else [value] * length
+    # Over several metrics, a sum or a maximum leaves out those without a value.
+    over = lambda reduce: lambda all_of: Series(
+        reduce(known) if (known := [value for value in values if value is not None]) else None for values in zip(*all_of)
+    )
     functions = {
+        "METRICS": lambda: list(given.values()),
+        "SUM": over(sum),
+        "MAX": over(max),
         "FILL": lambda series, value: Series(value if one is None else one for one in series),
         "RUNNING_SUM": lambda series: Series(sum(series[: i + 1]) for i in range(len(series))),
         "IF": lambda condition, then, other: Series(
-            a if is_so else b for is_so, a, b in zip(condition, spread(then), spread(other))
+            None if is_so is None else a if is_so else b for is_so, a, b in zip(condition, spread(then), spread(other))
         ),
     }
-    given = {name: Series(values[-periods:]) for name, values in metrics.items()}
-    values = eval(expression, {}, functions | given)  # noqa: S307
-    assert alarm["ComparisonOperator"] == "LessThanThreshold" and alarm["TreatMissingData"] == "ignore"
-    return sum(value < alarm["Threshold"] for value in values) >= alarm["DatapointsToAlarm"]
+    [expression] = [query["Expression"] for query in alarm["Metrics"] if "Expression" in query]
+    return eval(expression, {}, functions | given)  # noqa: S307
+
+
+# CloudWatch reads some periods more than it evaluates, and leaves missing ones out if enough others have a value: the tables of
+# "Configuring how CloudWatch alarms treat missing data" show two more for three.
+READ_MORE = 2
+
+
+def state(alarm, before="INSUFFICIENT_DATA", **metrics):
+    """The alarm's state after these values of its metrics, oldest first."""
+    periods, needed = alarm["EvaluationPeriods"], alarm.get("DatapointsToAlarm", alarm["EvaluationPeriods"])
+    read = periods + READ_MORE
+    padded = {name: ([None] * read + list(values))[-read:] for name, values in metrics.items()}
+    known = [value for value in values_of(alarm, padded) if value is not None][-periods:]
+    is_beyond = {
+        "GreaterThanThreshold": lambda value: value > alarm["Threshold"],
+        "LessThanThreshold": lambda value: value < alarm["Threshold"],
+    }[alarm["ComparisonOperator"]]
+    beyond = sum(map(is_beyond, known))
+    missing = alarm["TreatMissingData"]
+    # The API's reference: always, whatever the alarm says. CloudWatch's guide: unless the alarm says otherwise. No alarm may depend on it.
+    if any(metric["Namespace"] == "AWS/DynamoDB" for metric in metrics_of(alarm)):
+        missing = "ignore"
+    if beyond >= needed:
+        return "ALARM"
+    if missing == "notBreaching" or beyond < len(known):
+        return "OK"
+    return "INSUFFICIENT_DATA" if missing == "missing" and not known else before
+
+
+def ids_of(alarm):
+    return ["value"] if "MetricName" in alarm else [query["Id"] for query in alarm["Metrics"] if "MetricStat" in query]
+
+
+# The reports of settle and audit say each time whether it is over. While none comes, SettleMissing or AuditMissing is raised.
+REPORTED = {"OutboxAge", "OutboxParked", "RefundsLate", "AuditImbalance", "AuditUnjudged"}
+# They are raised when something is missing, so no data is their event: test_a_new_deployment_is_quiet_and_a_stopped_one_is_not.
+RAISED_BY_SILENCE = {"SettleMissing", "AuditMissing"}
+
+
+def event_of(alarm, quiet=False):
+    """Values of the alarm's metrics for as long as it takes to be raised, or in their place those of a quiet time."""
+    periods = alarm.get("DatapointsToAlarm", alarm["EvaluationPeriods"])
+    # Far beyond the threshold, also where it is a share of the requests or of the concurrency.
+    much = 0 if quiet else 1000 + 2 * alarm["Threshold"] * (10**9 if "bytes" in ids_of(alarm) else 1)
+    inside = {"send", "grab", "view", "wallet"} if "requests" in ids_of(alarm) else set()
+    return {name: [0 if name in inside else much] * periods for name in ids_of(alarm)}
+
+
+def test_each_alarm_is_raised_by_an_event_and_ends_after_it(alarms):
+    for name, alarm in alarms.items():
+        if name in RAISED_BY_SILENCE:
+            continue
+        nothing = {metric: [] for metric in ids_of(alarm)}
+        assert state(alarm, **nothing) != "ALARM", f"{name} is raised before its first value"
+        event = event_of(alarm)
+        assert state(alarm, "OK", **event) == "ALARM", f"{name} is not raised"
+        silence = [None] * (alarm["EvaluationPeriods"] + READ_MORE)
+        after = state(alarm, "ALARM", **{metric: values + silence for metric, values in event.items()})
+        quiet = event_of(alarm, quiet=True)
+        ended = state(alarm, "ALARM", **{metric: quiet[metric] * 5 for metric in quiet})
+        assert ended == "OK", f"{name} stays raised, although all is well"
+        assert (after == "ALARM") == (name in REPORTED), f"{name} after its event, without data: {after}"
+
+
+def test_any_one_metric_of_an_alarm_raises_and_ends_it(alarms):
+    """Most metrics of an alarm have no value when one has."""
+    for name, alarm in alarms.items():
+        # A share needs both of its metrics.
+        if name in RAISED_BY_SILENCE | REPORTED or {"count", "requests"} & set(ids_of(alarm)):
+            continue
+        for one in ids_of(alarm):
+            alone = {metric: [None] * len(values) if metric != one else values for metric, values in event_of(alarm).items()}
+            assert state(alarm, "OK", **alone) == "ALARM", f"{name} is not raised by {one} alone"
+            silence = [None] * (alarm["EvaluationPeriods"] + READ_MORE)
+            after = state(alarm, "ALARM", **{metric: values + silence for metric, values in alone.items()})
+            assert after != "ALARM", f"{name} stays raised after an event of {one}"
+
+
+def test_a_filled_gap_cannot_hide_what_comes_late(alarms):
+    """CloudWatch fills the newest period too, before its value has come."""
+    filled = [alarm for alarm in alarms.values() if any("FILL(" in query.get("Expression", "") for query in alarm.get("Metrics", []))]
+    assert filled
+    for alarm in filled:
+        assert alarm["DatapointsToAlarm"] < alarm["EvaluationPeriods"], alarm["AlarmName"]
+
+
+def raised(alarm, **metrics):
+    return state(alarm, "OK", **metrics) == "ALARM"
 
 
 def test_a_new_deployment_is_quiet_and_a_stopped_one_is_not(alarms):
