@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from emulated import STACK, client
+from emulated import ACCOUNT, STACK, client
 from transformed import source
 
 
@@ -35,7 +35,16 @@ def test_each_alarm_notifies_the_topic(stack, alarms):
         assert len(metrics_of(alarm)) in range(1, 11), f"{name}: CloudWatch takes ten metrics"
     redis = {name for name in alarms if name.startswith("Redis")}
     assert redis == {
-        "nodes": {"RedisMemory", "RedisCpu", "RedisEvictions", "RedisConnections", "RedisReplication"},
+        "nodes": {
+            "RedisMemory",
+            "RedisCpu",
+            "RedisEvictions",
+            "RedisConnections",
+            "RedisReplication",
+            "RedisDurabilityLag",
+            "RedisDurabilityBuffer",
+            "RedisTraffic",
+        },
         "serverless": {"RedisServerlessMemory", "RedisServerlessThrottles", "RedisServerlessEvictions"},
         "existing": set(),
     }[stack.way]
@@ -91,6 +100,41 @@ def test_the_engines_metrics_exist(stack, alarms, repository):
     assert ours <= emitted(repository)
 
 
+def test_the_dashboard_shows_each_outcome_and_what_the_stack_has(stack, repository):
+    widgets = json.loads(client("cloudwatch").get_dashboard(DashboardName=STACK)["DashboardBody"])["widgets"]
+    places = [(widget["x"], widget["y"]) for widget in widgets]
+    assert len(set(places)) == len(places)
+    shown = [[part for part in metric if isinstance(part, str)] for w in widgets for metric in w["properties"]["metrics"]]
+    assert not [metric for metric in shown if "" in metric], "of a function or queue that the stack does not have"
+    ends = (repository / "shared/src/telemetry.rs").read_text()
+    outcomes = {metric[5] for metric in shown if metric[1:2] == ["Grabs"]}
+    assert outcomes == set(re.findall(r'^ +(?:Self|GrabEnd)::\w+ => "(\w+)"', ends, re.M)) and outcomes
+    of_events = {
+        function: [metric[1] for metric in shown if metric[2:4] == ["FunctionName", stack.ids.get(function)]]
+        for function in ("PublishToBus", "PublishToQueue", "Notify")
+    }
+    publish, notify = ["IteratorAge", "Errors"], ["Errors", "Throttles"]
+    assert of_events == {
+        "nodes": {"PublishToBus": publish, "PublishToQueue": publish, "Notify": notify},
+        "serverless": {"PublishToBus": [], "PublishToQueue": publish, "Notify": notify},
+        "existing": {"PublishToBus": [], "PublishToQueue": [], "Notify": []},
+    }[stack.way]
+    queues = {metric[3] for metric in shown if metric[2:3] == ["QueueName"]}
+    assert queues == {url.rpartition("/")[2] for url in client("sqs").list_queues().get("QueueUrls", [])}
+
+
+def test_the_topic_takes_alarms_and_the_events_of_redis(stack):
+    """A failover is no metric. ElastiCache publishes it, if the topic lets it."""
+    [policy] = stack.noted("AWS::SNS::TopicPolicy").values()
+    assert policy["Topics"] == [stack.outputs["AlarmTopicArn"]]
+    alarms_may, redis_may = policy["PolicyDocument"]["Statement"]
+    assert alarms_may["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
+    assert alarms_may["Condition"] == {"StringEquals": {"aws:SourceAccount": ACCOUNT}}
+    assert redis_may["Action"] == "sns:Publish" and redis_may["Condition"] == {"StringEquals": {"aws:SourceOwner": ACCOUNT}}
+    for group in stack.noted("AWS::ElastiCache::ReplicationGroup").values():
+        assert group["NotificationTopicArn"] == stack.outputs["AlarmTopicArn"]
+
+
 def test_the_alarms_that_matter_most(stack, alarms):
     table = [{"Name": "Table", "Value": stack.outputs["TableName"]}]
     age = alarms["OutboxAge"]
@@ -99,7 +143,7 @@ def test_the_alarms_that_matter_most(stack, alarms):
     late = alarms["RefundsLate"]
     assert (late["MetricName"], late["Threshold"], late["Statistic"]) == ("DueAge", 900, "Maximum")
     assert late["ComparisonOperator"] == "GreaterThanThreshold" and late["Dimensions"] == table
-    [period] = [query["MetricStat"]["Period"] for query in alarms["AuditMissing"]["Metrics"] if "MetricStat" in query]
+    [period] = {query["MetricStat"]["Period"] for query in alarms["AuditMissing"]["Metrics"] if "MetricStat" in query}
     unaudited = period * alarms["AuditMissing"]["DatapointsToAlarm"]
     assert unaudited == (24 + 6) * 3600
     assert unaudited + period <= 7 * 24 * 3600, "CloudWatch looks back a week at most"
@@ -110,8 +154,8 @@ def test_the_alarms_that_matter_most(stack, alarms):
     missing = alarms["SettleMissing"]
     # Five runs of each range are due in five minutes. One may be missing in each range, but not a whole range.
     assert 5 * (ranges - 1) < missing["Threshold"] <= 5 * ranges - ranges
-    queues = [d["Value"] for m in metrics_of(alarms["DeadLetters"]) for d in m["Dimensions"]]
-    found = [url.rpartition("/")[2] for url in client("sqs").list_queues()["QueueUrls"]]
+    queues = [d["Value"] for m in metrics_of(alarms.get("DeadLetters", {"Metrics": []})) for d in m["Dimensions"]]
+    found = [url.rpartition("/")[2] for url in client("sqs").list_queues().get("QueueUrls", [])]
     assert sorted(queues) == sorted(name for name in found if "DeadLetters" in name)
     functions = {d["Value"] for m in metrics_of(alarms["FunctionErrors"]) for d in m["Dimensions"]}
     assert functions == {configuration["FunctionName"] for _, _, configuration in stack.called()}
@@ -168,7 +212,7 @@ def values_of(alarm, metrics):
         "MAX": over(max),
         "FILL": lambda series, value: Series(value if one is None else one for one in series),
         "RUNNING_SUM": lambda series: Series(sum(series[: i + 1]) for i in range(len(series))),
-        "IF": lambda condition, then, other: Series(
+        "IF": lambda condition, then, other=None: Series(
             None if is_so is None else a if is_so else b for is_so, a, b in zip(condition, spread(then), spread(other))
         ),
     }
@@ -207,9 +251,9 @@ def ids_of(alarm):
     return ["value"] if "MetricName" in alarm else [query["Id"] for query in alarm["Metrics"] if "MetricStat" in query]
 
 
-# The reports of settle and audit say each time whether it is over. While none comes, SettleMissing or AuditMissing is raised.
+# The reports of settle and audit say each time whether it is over. While there is no report, another alarm is raised.
 REPORTED = {"OutboxAge", "OutboxParked", "RefundsLate", "AuditImbalance", "AuditUnjudged"}
-# They are raised when something is missing, so no data is their event: test_a_new_deployment_is_quiet_and_a_stopped_one_is_not.
+# Their event is that there is no data. test_a_new_deployment_is_quiet_and_a_stopped_one_is_not tries them.
 RAISED_BY_SILENCE = {"SettleMissing", "AuditMissing"}
 
 
@@ -261,6 +305,7 @@ def test_a_filled_gap_cannot_hide_what_comes_late(alarms):
 
 
 def raised(alarm, **metrics):
+    """Whether these values raise it, oldest first."""
     return state(alarm, "OK", **metrics) == "ALARM"
 
 
@@ -270,18 +315,38 @@ def test_a_new_deployment_is_quiet_and_a_stopped_one_is_not(alarms):
     settle = alarms["SettleMissing"]
     due = int(settle["Threshold"])
     none, well = [None] * 3, [0, 0, 0]
-    assert not raised(settle, runs=none, errors=none), "no run yet"
+    assert state(settle, runs=none, errors=none) == "INSUFFICIENT_DATA", "no run yet"
     assert not raised(settle, runs=[None, None, 1], errors=none), "the first minutes of a deployment"
     assert not raised(settle, runs=[None, 1, due], errors=none)
     assert not raised(settle, runs=[due, due, due], errors=well)
     assert raised(settle, runs=[due, None, None], errors=well), "the runs ended"
+    assert state(settle, "ALARM", runs=[due] + [None] * 9, errors=well + [None] * 7) == "ALARM", "they are still missing an hour later"
+    assert state(settle, "ALARM", runs=[None] * 9 + [1, due, due], errors=[None] * 9 + well) == "OK", "they go on"
     assert raised(settle, runs=[due, due, due], errors=[0, 1, 1]), "the runs fail"
     audit = alarms["AuditMissing"]
     quarters = audit["DatapointsToAlarm"]
     assert audit["EvaluationPeriods"] == quarters + 1
-    assert not raised(audit, reports=[None] * quarters + [1]), "the first audit"
-    assert not raised(audit, reports=[None, 1] + [None] * (quarters - 1))
-    assert raised(audit, reports=[1] + [None] * quarters), "no report between two audits and six hours"
+    silence = [None] * quarters
+    assert not raised(audit, runs=[*silence, 1], unfinished=[*silence, 0]), "the first audit"
+    assert not raised(audit, runs=[None, 1, *silence[1:]], unfinished=[None, 0, *silence[1:]])
+    assert raised(audit, runs=[1, *silence], unfinished=[0, *silence]), "none ended between two audits and six hours"
+    assert raised(audit, runs=[1, *silence], unfinished=[1, *silence]), "the rest of one was lost"
+    assert state(audit, "ALARM", runs=[1, *silence, *silence], unfinished=[0, *silence, *silence]) == "ALARM", "days later"
+    assert state(audit, "ALARM", runs=[*silence, *silence, 3], unfinished=[*silence, *silence, 2]) == "OK", "one ended, in three runs"
+
+
+def test_one_failed_run_of_settle_or_audit_pages_nobody(stack, alarms):
+    """The next run does its work. Nothing is left that somebody would have to remove."""
+    errors = alarms["FunctionErrors"]
+    for function in ("settle", "audit"):
+        once = {name: [1] if name == function else [None] for name in ids_of(errors)}
+        assert not raised(errors, **once), function
+    assert not raised(alarms["SettleMissing"], runs=[10] * 5, errors=[0, 0, 1, 0, 0])
+    for logical_id, properties in stack.noted("AWS::Lambda::EventInvokeConfig").items():
+        assert "OnFailure" not in properties.get("DestinationConfig", {}), logical_id
+    # The queues are those of events only.
+    if stack.way == "existing":
+        assert "DeadLetters" not in alarms and not client("sqs").list_queues().get("QueueUrls")
 
 
 def test_the_gateways_own_refusals_are_counted(stack, alarms):

@@ -117,7 +117,7 @@ def test_a_roles_actions_outside_the_table(stack, roles):
             users = {user: f"arn:aws:elasticache:{REGION}:{ACCOUNT}:user:{stack.ids[user]}" for user in ("RedisUser", "RedisReader")}
             own = {user for user, arn in users.items() if allows(statements, "elasticache:Connect", arn)}
             assert own == {"RedisReader" if program == "operate-read" else "RedisUser"}, program
-        if program in ("settle", "audit", "publish-to-queue", "publish-to-bus"):
+        if program in ("publish-to-queue", "publish-to-bus"):
             expected.add("sqs:SendMessage")
         if program in ("audit", "publish-to-bus"):
             expected.add("events:PutEvents")

@@ -29,7 +29,6 @@ def test_settle_runs_every_minute_over_each_partition_once(stack, repository):
         assert run["ScheduleExpression"] == "rate(1 minute)" and run["State"] == "ENABLED"
         assert run["Target"]["Arn"] == stack.live("Settle")
         assert run["Target"]["RetryPolicy"]["MaximumEventAgeInSeconds"] == 60
-        assert "SettleDeadLetters" in run["Target"]["DeadLetterConfig"]["Arn"]
         first, last = json.loads(run["Target"]["Input"])["partitions"]
         covered += range(first, last + 1)
     assert sorted(covered) == list(range(partitions))
@@ -57,12 +56,6 @@ def test_the_audit_runs_each_day_and_continues(stack):
     done = json.loads(json.dumps(answer))
     done["detail"]["responsePayload"]["next"] = None
     assert not passes(rule, done)
-    # A rule has no role, so the queue must allow it.
-    [policy] = stack.noted("AWS::SQS::QueuePolicy").values()
-    [statement] = policy["PolicyDocument"]["Statement"]
-    assert statement["Principal"] == {"Service": "events.amazonaws.com"}
-    assert statement["Condition"] == {"ArnEquals": {"aws:SourceArn": rule["Arn"]}}
-    assert statement["Resource"] == target["DeadLetterConfig"]["Arn"]
 
 
 def passes(rule, event):
@@ -71,23 +64,13 @@ def passes(rule, event):
     return EventPattern.load(rule["EventPattern"]).matches_event(event)
 
 
-def test_failed_runs_go_to_a_dead_letter_queue(stack):
-    for program, queue in (("Settle", "SettleDeadLetters"), ("Audit", "AuditDeadLetters")):
-        [config] = [
-            properties
-            for logical_id, properties in stack.noted("AWS::Lambda::EventInvokeConfig").items()
-            if logical_id.startswith(program)
-        ]
-        assert queue in config["DestinationConfig"]["OnFailure"]["Destination"]
-        assert config["Qualifier"] == "live", "what is called by its alias"
+def test_only_the_accounts_schedules_run_settle_and_audit(stack):
     for schedule in schedules().values():
         role = client("iam").get_role(RoleName=schedule["Target"]["RoleArn"].rpartition("/")[2])["Role"]
         [trust] = role["AssumeRolePolicyDocument"]["Statement"]
         assert trust["Principal"] == {"Service": "scheduler.amazonaws.com"}
         assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": ACCOUNT}}
-        statements = statements_of(role["RoleName"])
-        assert allows(statements, "lambda:InvokeFunction", schedule["Target"]["Arn"])
-        assert allows(statements, "sqs:SendMessage", schedule["Target"]["DeadLetterConfig"]["Arn"])
+        assert allows(statements_of(role["RoleName"]), "lambda:InvokeFunction", schedule["Target"]["Arn"])
 
 
 def test_the_table_is_what_the_ledger_needs_and_outlives_the_stack(stack, repository):
