@@ -220,7 +220,7 @@ def values_of(alarm, metrics):
     return eval(expression, {}, functions | given)  # noqa: S307
 
 
-# CloudWatch reads some periods more than it evaluates, and leaves missing ones out if enough others have a value: the tables of
+# CloudWatch reads some periods more than it evaluates, and leaves missing ones out if enough others have a value. The tables of
 # "Configuring how CloudWatch alarms treat missing data" show two more for three.
 READ_MORE = 2
 
