@@ -121,6 +121,7 @@ test-clients: ## Pack both clients, make others with common generators, and run 
 # make test-aws ARGS="-k roles"
 test-aws: ## Deploy the templates to an emulator and compare them with the code
 	@scripts/install-tools.sh && scripts/install-tools.sh aws
+	cargo build --workspace --bins
 	.tools/aws/bin/python -m pytest -q -p no:cacheprovider tests/aws $(ARGS)
 
 # The transform makes plain CloudFormation. W3002: `sam deploy` uploads the nested templates. W2001: only the transform uses Release.

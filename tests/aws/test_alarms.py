@@ -71,13 +71,17 @@ def test_the_runbooks_commands_name_what_exists(stack, runbook, repository):
     assert set(re.findall(r"\$\(resource (\w+)\)", commands)) <= set(resources)
     assert set(re.findall(r"\$\(output (\w+)\)", commands)) <= set(outputs)
     assert {f"{name}Logs" for name in re.findall(r"^ *logs (\w+) ", commands, re.M)} <= set(resources)
-    queried = {name for names in re.findall(r"^ *query ([A-Z][A-Za-z,]+) ", commands, re.M) for name in names.split(",")}
+    queried = {name for names in re.findall(r"^ *(?:query|insights) ([A-Z][A-Za-z,]+) ", commands, re.M) for name in names.split(",")}
     assert queried and {f"{name}Logs" for name in queried} <= set(resources)
     code = sources(repository)
     for message in re.findall(r'fields\.message = "([^"*]+)', commands):
         assert f'"{message}' in code, f"no function logs: {message}"
     metrics = re.findall(r"^ *engine (\w+) \w+$", commands, re.M)
     assert metrics and set(metrics) <= emitted(repository)
+    # CloudWatch answers nothing for a metric that it does not know. What alarms or the dashboard watch is known.
+    watched = set(re.findall(r"\w+", (repository / "stacks/watch.yaml").read_text()))
+    of_aws = re.findall(r"^ *(?:by_node|by_function|serverless|points AWS/\w+) (\w+)", commands, re.M)
+    assert len(of_aws) > 10 and set(of_aws) <= watched
 
 
 def sources(repository):

@@ -1,0 +1,73 @@
+"""Each command of the runbook runs, on an emulated deployment: docs/OPERATE.md, from "Runbook" on. What it does is tried elsewhere. Here a
+command that does not exist, or that names what does not exist, fails."""
+
+import re
+
+import emulated
+import pytest
+import rehearsal
+from conftest import WAYS
+
+OPERATE = (emulated.ROOT / "docs/OPERATE.md").read_text()
+RUNBOOK = OPERATE[OPERATE.index("\n## Runbook\n") :]
+BLOCK = r"^( *)```sh\n(.*?)^ *```$"
+
+
+def blocks():
+    """The commands of each entry, by its heading and their place in it."""
+    for section in re.split(r"^### ", RUNBOOK, flags=re.M)[1:]:
+        heading, text = section.split("\n", 1)
+        for number, (indent, commands) in enumerate(re.findall(BLOCK, text, re.M | re.S), 1):
+            yield f"{heading} {number}", re.sub(f"^{indent}", "", commands, flags=re.M)
+
+
+BLOCKS = dict(blocks())
+PREPARATION = BLOCKS.pop("Preparation 1")
+HELPERS = re.findall(r"^(\w+)\(\) \{", PREPARATION, re.M)
+
+
+def in_sentences():
+    """Commands between backquotes."""
+    text = re.sub(BLOCK, "", RUNBOOK, flags=re.M | re.S)
+    found = re.findall(rf"`((?:{'|'.join([*HELPERS, 'admin'])}) [^`]+)`", text)
+    return sorted(set(found))
+
+
+@pytest.fixture(scope="module")
+def night(nobody, tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch, emulated.emulator():
+        patch.setattr(emulated, "STACK", rehearsal.STACK)
+        made = rehearsal.Night(tmp_path_factory.mktemp("night"), WAYS["nodes"] | {"Redis": "nodes"})
+        yield made
+        made.close()
+
+
+@pytest.mark.parametrize("place", BLOCKS)
+def test_the_commands_of_an_entry_run(night, place):
+    right, said = night.run(PREPARATION, BLOCKS[place])
+    assert right, said
+
+
+@pytest.mark.parametrize("command", in_sentences())
+def test_the_commands_in_its_sentences_run(night, command):
+    right, said = night.run(PREPARATION, command)
+    assert right, said
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        'echo "$(output NoSuchOutput)"',
+        'echo "$(resource NoSuchResource)"',
+        "no_such_command",
+        "logs NoSuchFunction '{ $.level = \"ERROR\" }'",
+        "query Send 'fields.user = 1",
+        "aws sqs purge-queue --no-such-option",
+        "admin no-such-command",
+        'operator "$(output ApiUrl)/no/such/route"',
+        "make no-such-target ENV=prod",
+    ],
+)
+def test_a_command_that_names_what_does_not_exist_fails(night, command):
+    right, said = night.run(PREPARATION, command)
+    assert not right, said
