@@ -19,10 +19,12 @@ ONLY_OF_VERSION_2 = ("--cli-binary-format", "raw-in-base64-out")
 
 
 def call(path, arguments):
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
+    with socket.socket(socket.AF_UNIX) as server:
         server.connect(path)
         message = json.dumps([arguments, os.getcwd(), dict(os.environ)]).encode()
-        socket.send_fds(server, [message], [0, 1, 2])
+        sent = socket.send_fds(server, [message], [0, 1, 2])
+        server.sendall(message[sent:])
+        server.shutdown(socket.SHUT_WR)
         sys.exit(int(server.recv(16) or b"1"))
 
 
@@ -31,7 +33,7 @@ def serve(path):
 
     # Whatever is imported and read now, no call reads again.
     awscli.clidriver.create_clidriver().create_help_command()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
+    with socket.socket(socket.AF_UNIX) as server:
         # Nobody waits for the calls.
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         server.bind(path)
@@ -46,7 +48,9 @@ def serve(path):
 
 
 def answer(client, main):
-    message, streams, _, _ = socket.recv_fds(client, 1 << 20, 3)
+    message, streams, _, _ = socket.recv_fds(client, 1 << 16, 3)
+    while more := client.recv(1 << 16):
+        message += more
     arguments, folder, environment = json.loads(message)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
 
@@ -247,13 +248,25 @@ class Night:
             path.write_text(f'#!/bin/sh\n{line} || {{ code=$?; echo "{name} $*: exit code $code" >>"$WRONG"; exit $code; }}\n')
             path.chmod(0o755)
 
+    def send(self, key):
+        """A packet of alice's."""
+        terms = {"split": "equal", "total_amount": 1_000, "count": 10}
+        return json.loads(ask(f"{self.engine.url}/packets", "POST", terms, X_User_Id="alice", Idempotency_Key=key)[1])["packet_id"]
+
+    def grab(self, packet):
+        """What bob is answered, also if it is no slip."""
+        try:
+            headers, answer = ask(f"{self.engine.url}/packets/{packet}/grab", "POST", X_User_Id="bob")
+        except urllib.error.HTTPError as refused:
+            headers, answer = refused.headers, refused.read()
+        return headers, json.loads(answer)
+
     def history(self):
         url = self.engine.url
         ask(f"{url}/wallets/alice/deposits/first", "PUT", {"amount": 10_000})
-        terms = {"split": "equal", "total_amount": 1_000, "count": 10}
-        packet = json.loads(ask(f"{url}/packets", "POST", terms, X_User_Id="alice", Idempotency_Key="k")[1])["packet_id"]
-        headers, won = ask(f"{url}/packets/{packet}/grab", "POST", X_User_Id="bob")
-        assert json.loads(won)["outcome"] == "grabbed"
+        packet = self.send("first")
+        headers, won = self.grab(packet)
+        assert won["outcome"] == "grabbed"
         client("s3").create_bucket(Bucket="exports", CreateBucketConfiguration={"LocationConstraint": REGION})
         made = self.engine.admin("journal", "--day", DAY, "--day-zone", "Asia/Shanghai", "--output", str(self.folder / f"journal-{DAY}"))
         assert made.returncode == 0, made.stderr
@@ -283,7 +296,7 @@ class Night:
         self.engine.close()
         self.cli.terminate()
 
-    def run(self, preparation, commands):
+    def run(self, preparation, commands, **variables):
         """Runs the commands of a block as one reads them: one after the other, and none may fail."""
         self.wrong.write_text("")
         script = self.folder / "script.sh"
@@ -299,7 +312,7 @@ done
 """)
         begun = time.monotonic()
         command = ["bash", str(script)]
-        done = subprocess.run(command, cwd=self.folder, env=self.variables, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, cwd=self.folder, env=self.variables | variables, capture_output=True, text=True, timeout=120)
         wrong = self.wrong.read_text()
         said = f"{commands}\n--- exit code {done.returncode} after {time.monotonic() - begun:.1f} s\n{done.stdout}\n{done.stderr}\n{wrong}"
         return done.returncode == 0 and not wrong, said

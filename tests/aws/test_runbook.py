@@ -37,7 +37,7 @@ def in_sentences():
 def night(nobody, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch, emulated.emulator():
         patch.setattr(emulated, "STACK", rehearsal.STACK)
-        made = rehearsal.Night(tmp_path_factory.mktemp("night"), WAYS["nodes"] | {"Redis": "nodes"})
+        made = rehearsal.Night(tmp_path_factory.mktemp("night"), WAYS["nodes"])
         yield made
         made.close()
 
@@ -52,6 +52,26 @@ def test_the_commands_of_an_entry_run(night, place):
 def test_the_commands_in_its_sentences_run(night, command):
     right, said = night.run(PREPARATION, command)
     assert right, said
+
+
+def test_an_attacker_is_found_stopped_and_let_in_again(night):
+    packet = night.send("attacked")
+    right, said = night.run(PREPARATION, BLOCKS["Somebody with valid tokens attacks 2"])
+    assert right and re.search("^(user +)?bob$", said, re.M), said
+    assert night.grab(packet)[1]["code"] == "account-suspended"
+    right, said = night.run(PREPARATION, BLOCKS["Somebody with valid tokens attacks 3"])
+    assert right, said
+    assert night.grab(packet)[1]["outcome"] == "grabbed"
+
+
+def test_a_refund_that_was_missing_comes(night):
+    packet = night.send("refunded")
+    right, said = night.run(PREPARATION, 'operator --json \'{"reason": "due"}\' "$(output ApiUrl)/operator/packets/$PACKET/close"', PACKET=packet)
+    assert right, said
+    right, said = night.run(PREPARATION, BLOCKS["A refund does not come 1"], PACKET=packet)
+    assert right and re.search("^status +closed$", said, re.M), said
+    right, said = night.run(PREPARATION, BLOCKS["A refund does not come 2"], PACKET=packet)
+    assert right and re.search("^status +settled$", said, re.M), said
 
 
 @pytest.mark.parametrize(
