@@ -27,10 +27,10 @@ HELPERS = re.findall(r"^(\w+)\(\) \{", PREPARATION, re.M)
 
 
 def in_sentences():
-    """Commands between backquotes."""
+    """Commands between backquotes that no block has."""
     text = re.sub(BLOCK, "", RUNBOOK, flags=re.M | re.S)
     found = re.findall(rf"`((?:{'|'.join([*HELPERS, 'admin'])}) [^`]+)`", text)
-    return sorted(set(found))
+    return sorted({command for command in found if command not in "\n".join(BLOCKS.values())})
 
 
 @pytest.fixture(scope="module")
