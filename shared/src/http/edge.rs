@@ -29,7 +29,7 @@ impl Edge {
     /// The edge of a function behind `base_path`, which lets each user ask at these rates. With a `key` users' requests must come through
     /// `CloudFront`, which sends it.
     pub fn new(base_path: &str, rates: UserRates, key: Option<&str>) -> Self {
-        let meter = UserMeter::new(rates, DefaultClock::default());
+        let meter = UserMeter::new(rates, &DefaultClock::default());
         Self { base_path: base_path.to_owned(), key: EdgeKey::new(key), meter: meter.map(Arc::new) }
     }
 
@@ -57,7 +57,7 @@ pub struct UserMeter<C: Clock = DefaultClock> {
 
 impl<C: Clock + Clone> UserMeter<C> {
     /// A meter for these rates; `None`: there is nothing to count.
-    fn new(rates: UserRates, clock: C) -> Option<Self> {
+    fn new(rates: UserRates, clock: &C) -> Option<Self> {
         let limiter = |quota| RateLimiter::new(quota, HashMapStateStore::default(), clock.clone());
         let requests = NonZeroU32::new(rates.requests_a_second).map(Quota::per_second).map(limiter);
         let grabs = NonZeroU32::new(rates.grabs_a_minute).map(Quota::per_minute).map(limiter);
@@ -103,7 +103,7 @@ mod tests {
     fn each_user_has_a_rate_of_their_own() {
         let clock = FakeRelativeClock::default();
         let rates = UserRates { requests_a_second: 3, grabs_a_minute: 2 };
-        let meter = UserMeter::new(rates, clock.clone()).unwrap();
+        let meter = UserMeter::new(rates, &clock).unwrap();
         let (ann, bob) = (user("ann"), user("bob"));
         for _ in 0..2 {
             meter.count(&ann, true).unwrap();
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn users_who_rest_are_forgotten() {
         let clock = FakeRelativeClock::default();
-        let meter = UserMeter::new(UserRates { requests_a_second: 1, grabs_a_minute: 0 }, clock.clone()).unwrap();
+        let meter = UserMeter::new(UserRates { requests_a_second: 1, grabs_a_minute: 0 }, &clock).unwrap();
         let known = || meter.requests.as_ref().unwrap().len();
         for number in 0..FORGET_AFTER - 1 {
             meter.count(&user(&format!("u{number}")), false).unwrap();
@@ -137,6 +137,6 @@ mod tests {
     #[test]
     fn without_rates_there_is_no_meter() {
         let rates = UserRates { requests_a_second: 0, grabs_a_minute: 0 };
-        assert!(UserMeter::new(rates, DefaultClock::default()).is_none());
+        assert!(UserMeter::new(rates, &DefaultClock::default()).is_none());
     }
 }

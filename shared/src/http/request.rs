@@ -19,7 +19,7 @@ pub(super) fn request_id(request: &Request) -> &str {
 /// The caller, whose query the route knows.
 ///
 /// # Errors
-/// Those of the token; `forbidden`, if it went round `CloudFront`; `too-many-requests`, if the user asks too often; and then
+/// Those of the token. Then `forbidden`, if it went round `CloudFront`. Then `too-many-requests`, if the user asks too often. Then
 /// `invalid-request` for a parameter of the query that the route does not know, or that is given twice.
 pub fn caller(request: &Request) -> Result<UserId, Problem> {
     let user = user_of_token(request)?;

@@ -55,7 +55,7 @@ async fn a_claim_is_a_decision_a_claim_and_its_amount() {
 }
 
 #[tokio::test]
-async fn a_user_who_may_not_grab_gets_nothing_but_keeps_what_they_have() {
+async fn a_user_who_may_not_grab_keeps_what_they_have_and_gets_no_more() {
     let wallet = || Reason::ConditionFailed(None);
     let without = cancelled([Reason::None, Reason::None, wallet()]);
     let outcome = claim(&without).await.unwrap();
