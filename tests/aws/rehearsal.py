@@ -119,8 +119,10 @@ class Endpoint:
 
     def invoke(self, function, event, environ):
         """Runs a function. The engine's programs stand for it."""
-        ids = {READS: "OperateRead"} | {self.stack.ids[name]: name for name in ("Settle", "Audit")}
-        called = ids.get(function)
+        ids = {READS: "OperateRead"} | {self.stack.live(name): name for name in ("Settle", "Audit")}
+        # An ARN names the alias, a name does not.
+        is_live = function.endswith(":live") or environ.get("QUERY_STRING") == "Qualifier=live"
+        called = ids.get(function) if is_live else None
         if called is None:
             error = {"Type": "User", "Message": f"Function not found: {function}"}
             return "404 Not Found", json.dumps(error).encode()
