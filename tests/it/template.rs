@@ -239,7 +239,11 @@ fn the_parameters_defaults_are_those_of_the_functions() {
         for (name, value) in set(&template, properties) {
             // The sign-in to Redis is set only with tokens, and its secret only where there is one.
             if value["!If"][2]["!Ref"] == "AWS::NoValue" {
-                let expected = if name == "REDIS_SECRET" { "HasRedisSecret" } else { "MakesRedis" };
+                let expected = match &*name {
+                    "REDIS_SECRET" => "HasRedisSecret",
+                    "EDGE_KEY" => "HasWebAcl",
+                    _ => "MakesRedis",
+                };
                 assert_eq!(value["!If"][0], expected, "{name}");
                 continue;
             }

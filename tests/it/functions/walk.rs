@@ -180,7 +180,8 @@ impl Walk {
 
     /// Runs a command of the operator, which must be all right.
     async fn operate(&self, name: &str, arguments: &[&str]) {
-        let event = json!({"arguments": arguments, "by": "arn:aws:iam::123456789012:user/ann"});
+        let signed = json!({"authorizer": {"iam": {"userArn": "arn:aws:iam::123456789012:user/ann"}}});
+        let event = json!({"requestContext": signed, "body": json!({"arguments": arguments}).to_string()});
         let answer = self.invoke(name, &event.to_string()).await;
         assert_eq!(answer["exit"], 0, "{arguments:?}: {answer}");
     }
