@@ -26,6 +26,7 @@ from hongbao_client.models import (
     SoldOut,
     Split,
     Suspension,
+    SuspensionRequest,
 )
 from hongbao_client.types import Unset
 
@@ -107,7 +108,7 @@ terms = SendRequest(split=Split.EQUAL, total_amount=400, count=4)
 early = ok(send_packet.sync(client=as_user("carol"), body=terms, idempotency_key="walk-5"))
 assert ok(close_packet.sync(early.packet_id, client=operator, body=ReasonRequest(reason="a mistake"))).closed_at
 assert isinstance(grab_packet.sync(early.packet_id, client=as_user("user1")), Closed)
-assert ok(suspend_user.sync("carol", client=operator, body=ReasonRequest(reason="reported"))).reason == "reported"
+assert ok(suspend_user.sync("carol", client=operator, body=SuspensionRequest(reason="reported"))).reason == "reported"
 suspension = ok(get_wallet.sync("carol", client=operator)).suspension
 assert isinstance(suspension, Suspension) and suspension.reason == "reported", suspension
 assert code(send_packet.sync(client=as_user("carol"), body=terms, idempotency_key="walk-6")) == "account-suspended"
