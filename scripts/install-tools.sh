@@ -184,7 +184,11 @@ python_for() {
     wanted=$tools/../$2/requirements.txt
     python_in "$1" "$(cksum <"$wanted" | cut -d ' ' -f 1)" --requirement "$wanted"
 }
-aws() { python_for aws tests/aws; }
+aws() {
+    # The runbook's commands use it.
+    has jq || apt_install jq || brew_install jq || fail "jq is missing"
+    python_for aws tests/aws
+}
 # cargo-lambda asks the python3 beside it for Zig.
 lambda() {
     python_in lambda "$CARGO_LAMBDA_VERSION-$ZIG_VERSION" "cargo-lambda==$CARGO_LAMBDA_VERSION" "ziglang==$ZIG_VERSION"
