@@ -36,6 +36,27 @@ fn decision_of(word: &str) -> Decision {
     if user == "-" { refunded(slip) } else { won(slip, user) }
 }
 
+/// Loads a part as the first columns of a case say.
+async fn load(rig: &Rig, of: &str, decisions: &str) -> Packet {
+    let of: Vec<u32> = of.split('/').map(|number| number.parse().unwrap()).collect();
+    let packet = Packet::in_parts(of[0], of[1]);
+    let packet = Packet { part: PartId { index: of[2], ..packet.part }, ..packet };
+    let decisions: Vec<Decision> = decisions.split_whitespace().map(decision_of).collect();
+    rig.load(&packet, &decisions).await;
+    packet
+}
+
+/// The users of a part, each with their hold or claim as the cases write it.
+fn users_of(state: &State) -> String {
+    let shown = |(user, value): (&String, &String)| format!("{user}:{}", value.split(':').next().unwrap());
+    state.claims.iter().map(shown).collect::<Vec<_>>().join(" ")
+}
+
+/// The slips in a column.
+fn slips_in(column: &str) -> Vec<u32> {
+    column.split_whitespace().map(|slip| slip.parse().unwrap()).collect()
+}
+
 /// A hold that only a faulty store shows.
 async fn forge(rig: &Rig, packet: &Packet, user: &str, slip: u32) -> Hold {
     let () = rig.run(["HSET", &packet.keys().part, user, &format!("h{slip}:7")]).await;
@@ -60,11 +81,7 @@ async fn a_released_hold_frees_its_slip() {
         for case in RELEASES.trim().lines() {
             let columns: Vec<&str> = case.split('|').map(str::trim).collect();
             let [name, of, loaded, steps, released, free, users] = columns[..] else { panic!("{case}") };
-            let of: Vec<u32> = of.split('/').map(|number| number.parse().unwrap()).collect();
-            let packet = Packet::in_parts(of[0], of[1]);
-            let packet = Packet { part: PartId { index: of[2], ..packet.part }, ..packet };
-            let loaded: Vec<Decision> = loaded.split_whitespace().map(decision_of).collect();
-            rig.load(&packet, &loaded).await;
+            let packet = load(&rig, of, loaded).await;
             for word in steps.split_whitespace() {
                 if let Some((user, slip)) = word.split_once(':') {
                     forge(&rig, &packet, user, slip.parse().unwrap()).await;
@@ -77,10 +94,7 @@ async fn a_released_hold_frees_its_slip() {
             for _ in 0..2 {
                 rig.store.release(packet.part, packet.terms.count, &hold).await.unwrap();
                 let state = rig.state(packet.part).await;
-                let free: Vec<u32> = free.split_whitespace().map(|slip| slip.parse().unwrap()).collect();
-                let shown = |(user, value): (&String, &String)| format!("{user}:{}", value.split(':').next().unwrap());
-                let shown: Vec<String> = state.claims.iter().map(shown).collect();
-                assert_eq!((state.free, shown.join(" ")), (free, users.to_owned()), "{name}");
+                assert_eq!((users_of(&state), state.free), (users.to_owned(), slips_in(free)), "{name}");
                 assert_eq!(state.is_pending, users.contains(":h"), "{name}");
             }
         }
@@ -108,11 +122,7 @@ async fn a_reconcile_leaves_what_the_decisions_say() {
         for case in CASES.trim().lines() {
             let columns: Vec<&str> = case.split('|').map(str::trim).collect();
             let [name, of, loaded, steps, free, users, known] = columns[..] else { panic!("{case}") };
-            let of: Vec<u32> = of.split('/').map(|number| number.parse().unwrap()).collect();
-            let packet = Packet::in_parts(of[0], of[1]);
-            let packet = Packet { part: PartId { index: of[2], ..packet.part }, ..packet };
-            let loaded: Vec<Decision> = loaded.split_whitespace().map(decision_of).collect();
-            rig.load(&packet, &loaded).await;
+            let packet = load(&rig, of, loaded).await;
             let (mut holds, mut reconciled) = (Vec::new(), Reconciled::Loaded);
             for step in steps.split(';') {
                 let mut decisions = Vec::new();
@@ -132,11 +142,8 @@ async fn a_reconcile_leaves_what_the_decisions_say() {
                 }
             }
             let state = rig.state(packet.part).await;
-            let numbers = |text: &str| text.split_whitespace().map(|slip| slip.parse().unwrap()).collect::<Vec<u32>>();
-            let shown = |(user, value): (&String, &String)| format!("{user}:{}", value.split(':').next().unwrap());
-            let shown: Vec<String> = state.claims.iter().map(shown).collect();
-            assert_eq!((state.free, shown.join(" ")), (numbers(free), users.to_owned()), "{name}");
-            assert_eq!(state.decided.iter().copied().collect::<Vec<_>>(), numbers(known), "{name}");
+            assert_eq!(state.decided.iter().copied().collect::<Vec<_>>(), slips_in(known), "{name}");
+            assert_eq!((users_of(&state), state.free), (users.to_owned(), slips_in(free)), "{name}");
             assert_eq!(state.terms[fields::KNOWN_COUNT], state.decided.len().to_string(), "{name}");
             assert_eq!(state.is_pending, !state.held.is_empty(), "{name}");
             let is_final = state.decided.len() == packet.part.slips(packet.terms.count).len();
