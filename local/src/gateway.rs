@@ -1,6 +1,7 @@
 //! A stand-in for API Gateway's HTTP API. It converts HTTP requests into the events (payload 2.0) that the functions
-//! receive on AWS, and the functions' answers into HTTP responses.
+//! receive on AWS, and the functions' answers into HTTP responses. A load balancer can stand before the users' routes.
 
+pub mod balancer;
 pub mod event;
 pub mod names;
 mod own;
@@ -21,6 +22,7 @@ use serde_json::Value;
 use shared::domain::Limits;
 use shared::service::Report;
 
+use crate::options::Entrance;
 use crate::sandbox::Sandbox;
 use crate::webhooks::sqs::SqsError;
 
@@ -68,6 +70,11 @@ pub trait Invoke: Send + Sync + 'static {
     /// More hosts than its own under which the gateway answers.
     fn allowed_hosts(&self) -> &[String] {
         &[]
+    }
+
+    /// What calls the functions for users.
+    fn entrance(&self) -> Entrance {
+        Entrance::Api
     }
 
     /// The path before all others, such as `/hongbao`.

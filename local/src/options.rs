@@ -73,6 +73,10 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = Ack::Ledger)]
     pub ack: Ack,
 
+    /// What calls the functions for users
+    #[arg(long, value_enum, default_value_t = Entrance::Api)]
+    pub entrance: Entrance,
+
     /// What to write into the folder `log` of the data folder: a line of JSON for each request and hold, or nothing
     #[arg(long, value_enum, default_value_t = Log::Requests)]
     pub log: Log,
@@ -93,6 +97,15 @@ pub enum Log {
     Requests,
     /// Nothing
     None,
+}
+
+/// What calls the functions for users.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
+pub enum Entrance {
+    /// API Gateway
+    Api,
+    /// An Application Load Balancer; API Gateway for the operator
+    Alb,
 }
 
 /// The acknowledgement mode.
@@ -139,6 +152,7 @@ impl Options {
             table: Self::TABLE.to_owned(),
             settle_every: Duration::ZERO,
             ack: Ack::Ledger,
+            entrance: Entrance::Api,
             log: Log::None,
             webhook_url: None,
             webhook_secret: None,

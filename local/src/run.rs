@@ -113,6 +113,7 @@ impl Local {
             dynamodb_url: dynamodb_url.clone(),
             table: options.table.clone(),
             ack: options.ack,
+            entrance: options.entrance,
             base_path: options.base_path.clone(),
             logs_requests: options.log == Log::Requests,
             allowed_hosts: options.allow_host.clone(),

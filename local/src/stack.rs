@@ -13,7 +13,7 @@ use shared::config::{Config, ConfigError};
 use shared::domain::{Limits, Partition};
 use shared::dynamodb::{SdkTable, create_table};
 use shared::error_chain;
-use shared::http::Edge;
+use shared::http::Entrance;
 use shared::ports::HotStore;
 use shared::redis::{RedisConfigError, RedisStore};
 use shared::service::{ClosePacket, GrabSlip, Report, SendPacket, Settle, ViewPackets, Wallets};
@@ -21,8 +21,8 @@ use shared::wiring::{self, Environment, Wiring};
 use tokio::sync::RwLock;
 use tokio::time::Instant;
 
-use crate::gateway::{Failed, Function, Invoke};
-use crate::options::Ack;
+use crate::gateway::{Failed, Function, Invoke, balancer};
+use crate::options::{self, Ack};
 use crate::sandbox::{HotServer, Sandbox};
 use crate::webhooks::sqs::{self, SqsError};
 use crate::webhooks::{Queue, Watch};
@@ -51,6 +51,8 @@ pub struct Settings {
     pub table: String,
     /// The acknowledgement mode.
     pub ack: Ack,
+    /// What calls the functions for users.
+    pub entrance: options::Entrance,
     /// The path before all others, if it is not that of the environment.
     pub base_path: Option<String>,
     /// Whether the program writes a log of requests into the data folder.
@@ -67,10 +69,10 @@ pub struct Settings {
 pub struct Stack {
     /// Each call reads it to its end. What changes all of them, such as the clock, waits for them.
     functions: RwLock<Functions>,
-    edge: Edge,
     client: Client,
     table: SdkTable,
     config: Config,
+    entrance: Entrance,
     sandbox: Option<Arc<Sandbox>>,
     allowed_hosts: Vec<String>,
     webhooks: Option<Arc<Queue>>,
@@ -146,6 +148,10 @@ impl Settings {
             "BASE_PATH" if self.base_path.is_some() => self.base_path.clone(),
             "LOG_KEY" => Some(log_key()),
             "GRAB_ACK" => Some(self.ack.name().to_owned()),
+            "ENTRANCE" if self.entrance == options::Entrance::Alb => Some("alb".to_owned()),
+            "JWT_ISSUER" => Some(balancer::ISSUER.to_owned()),
+            "JWT_AUDIENCE" => Some(balancer::AUDIENCE.to_owned()),
+            "ENTRANCE" => None,
             "SETTLE_GRACE_MS" if self.sandbox.is_some() => Some(NO_GRACE.to_owned()),
             "SETTLE_GRACE_MS" => std::env::var(name).ok().or_else(|| Some(SETTLE_GRACE_MS.to_owned())),
             _ => std::env::var(name).ok(),
@@ -174,9 +180,9 @@ impl Stack {
         let functions = Functions::new(table.clone(), config.clone(), settings.sandbox.as_deref())?;
         Ok(Self {
             functions: RwLock::new(functions),
-            edge: Edge::new(&config.base_path, config.user_rates, config.edge_key.as_deref()),
             client,
             table,
+            entrance: Entrance::new(&config),
             config,
             sandbox: settings.sandbox,
             allowed_hosts: settings.allowed_hosts,
@@ -228,14 +234,14 @@ impl fmt::Debug for Stack {
 
 impl Invoke for Stack {
     async fn call(&self, function: Function, request: Request) -> Response<Body> {
-        let request = self.edge.receive(request);
         let functions = self.functions.read().await;
-        match function {
+        let handle = async |request| match function {
             Function::Send => send::handle(&functions.send, &functions.close, request).await,
             Function::Grab => grab::handle(&functions.grab, request).await,
             Function::View => view::handle(&functions.view, request).await,
             Function::Wallet => wallet::handle(&functions.wallet, request).await,
-        }
+        };
+        self.entrance.serve(request, handle).await
     }
 
     async fn settle(&self) -> Result<Report, Failed> {
@@ -286,6 +292,10 @@ impl Invoke for Stack {
 
     fn allowed_hosts(&self) -> &[String] {
         &self.allowed_hosts
+    }
+
+    fn entrance(&self) -> options::Entrance {
+        if self.config.alb.is_some() { options::Entrance::Alb } else { options::Entrance::Api }
     }
 
     fn base_path(&self) -> &str {

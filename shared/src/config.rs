@@ -36,6 +36,8 @@ pub struct Config {
     pub user_rates: UserRates,
     /// `EDGE_KEY` (none): what `CloudFront` sends in a header, so that users' requests can't go round it.
     pub edge_key: Option<String>,
+    /// `ENTRANCE` (`api`): `alb` where an Application Load Balancer calls the function for users.
+    pub alb: Option<AlbConfig>,
     /// `START_SPREAD_MS` (5000): within which time after a packet's start users who asked early should ask again.
     pub start_spread: Duration,
     /// `OPERATE_REPAIRS` (`false`): whether the function operate runs the commands that repair, and only those, or those that read.
@@ -48,6 +50,17 @@ pub struct Config {
     pub event_dead_letters: String,
     /// `WEBHOOK_URL`, `WEBHOOK_SECRET`, `WEBHOOK_QUEUE`, `WEBHOOK_DEAD_LETTERS` (required by notify), `WEBHOOK_ADDRESSES` (`public`): where events go.
     pub webhooks: WebhookConfig,
+}
+
+/// Which tokens count behind an Application Load Balancer, and which pages may call.
+#[derive(Clone, Debug)]
+pub struct AlbConfig {
+    /// `JWT_ISSUER`: the tokens' issuer. Required.
+    pub issuer: String,
+    /// `JWT_AUDIENCE`: the accepted audiences, separated by commas. Required.
+    pub audiences: Vec<String>,
+    /// `CORS_ORIGINS` (none): the origins whose pages may call, separated by commas.
+    pub origins: Vec<String>,
 }
 
 /// Where events go as webhooks.
@@ -149,6 +162,7 @@ impl Config {
             requests_a_second: reader.number("USER_RATE", 0, 0..=10_000),
             grabs_a_minute: reader.number("USER_GRABS", 0, 0..=10_000),
         };
+        let alb = reader.alb();
         let log_key = reader.get("LOG_KEY");
         let edge_key = reader.get("EDGE_KEY");
         let webhooks = reader.webhooks(needs == Needs::Webhooks);
@@ -166,6 +180,7 @@ impl Config {
             base_path,
             user_rates,
             edge_key,
+            alb,
             start_spread: Duration::from_millis(start_spread),
             settle_grace: Duration::from_millis(settle_grace),
             event_target,
@@ -241,6 +256,19 @@ impl Reader<'_> {
             self.fault("DAY_ZONE", "must be a time zone of the IANA, such as Asia/Shanghai");
             DayZone::UTC
         })
+    }
+
+    fn alb(&mut self) -> Option<AlbConfig> {
+        let is_alb = self.parsed("ENTRANCE", false, "api or alb", |text| match text {
+            "api" => Some(false),
+            "alb" => Some(true),
+            _ => None,
+        });
+        let list = |text: String| text.split(',').filter(|one| !one.is_empty()).map(str::to_owned).collect();
+        let issuer = self.wanted("JWT_ISSUER", is_alb);
+        let audiences = list(self.wanted("JWT_AUDIENCE", is_alb));
+        let origins = list(self.get("CORS_ORIGINS").unwrap_or_default());
+        is_alb.then_some(AlbConfig { issuer, audiences, origins })
     }
 
     fn webhooks(&mut self, are_needed: bool) -> WebhookConfig {

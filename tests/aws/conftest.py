@@ -31,6 +31,9 @@ WAYS = {
         "WebhookSecretArn": "arn:aws:secretsmanager:ap-east-1:123456789012:secret:webhooks",
         "CustomerKeyArn": "arn:aws:kms:ap-east-1:123456789012:key/0",
         "CorsOrigins": "https://a.example,https://b.example",
+        "Entrance": "alb",
+        "EntranceDomain": "api.example",
+        "EntranceCertificateArn": "arn:aws:acm:ap-east-1:123456789012:certificate/1",
     },
     "existing": {
         "Redis": "existing",
@@ -47,6 +50,11 @@ WAYS = {
         "Page": "true",
         "PageEmbedders": "https://app.example,https://other.example",
         "PageWebAclArn": "arn:aws:wafv2:us-east-1:123456789012:global/webacl/page/0",
+        "Entrance": "alb",
+        "EntranceDomain": "api.example",
+        "EntranceCertificateArn": "arn:aws:acm:ap-east-1:123456789012:certificate/1",
+        "EntranceSubnetIds": "subnet-3,subnet-4",
+        "JwksEndpoint": "https://issuer.example/keys",
     },
 }
 

@@ -359,10 +359,36 @@ def test_the_gateways_own_refusals_are_counted(stack, alarms):
     [expression] = [query["Expression"] for query in alarm["Metrics"] if "Expression" in query]
     names = {query["Id"]: query["MetricStat"]["Metric"] for query in alarm["Metrics"] if "MetricStat" in query}
     assert names.pop("requests")["MetricName"] == "Count"
-    assert expression == " - ".join(["requests", *(f"FILL({name}, 0)" for name in names)])
+    all_requests = "requests"
+    if "Entrance" in stack.parameters:
+        # What a load balancer forwards reaches a function too.
+        assert names.pop("balanced")["MetricName"] == "RequestCount"
+        assert names.pop("refused")["MetricName"] == "HTTPCode_ELB_4XX_Count"
+        all_requests = "FILL(requests, 0) + FILL(balanced, 0) + FILL(refused, 0)"
+    assert " ".join(expression.split()) == " - ".join([all_requests, *(f"FILL({name}, 0)" for name in names)])
     assert {metric["MetricName"] for metric in names.values()} == {"Invocations"}
     counted = {metric["Dimensions"][0]["Value"] for metric in names.values()}
     answering = {"send", "grab", "view", "wallet"}
     assert counted == {
         configuration["FunctionName"] for program, _, configuration in stack.called() if program in answering
     }
+
+
+def test_the_load_balancers_requests_count_too(stack, alarms):
+    """A gradual deployment would else shift users' requests unseen."""
+    namespaces = {"AWS/ApiGateway", "AWS/ApplicationELB"} if "Entrance" in stack.parameters else {"AWS/ApiGateway"}
+    for name in ("ApiFaults", "RolloutFaults"):
+        queries = {query["Id"]: query for query in alarms[name]["Metrics"]}
+        assert {metric["Namespace"] for metric in metrics_of(alarms[name])} == namespaces
+        expression = queries.pop("value")["Expression"]
+        assert set(re.findall(r"[a-z]+", expression)) == set(queries), name
+        for given in ({"count": 100, "faults": 2}, {"balanced": 100, "failed": 2}, {"balanced": 100, "broken": 2}):
+            if set(given) <= set(queries):
+                values = {one: given.get(one, 0) for one in queries}
+                functions = {"FILL": lambda value, _: value, "IF": lambda is_so, a, b: a if is_so else b}
+                many = eval(expression, {}, functions | values)  # noqa: S307
+                assert many == 2, (name, given)
+    [slow] = [query for query in alarms["RolloutLatency"]["Metrics"] if query["Id"] == "slow"]
+    expected = ("AWS/ApplicationELB", "TargetResponseTime") if "Entrance" in stack.parameters else ("AWS/ApiGateway", "IntegrationLatency")
+    metric = slow["MetricStat"]["Metric"]
+    assert (metric["Namespace"], metric["MetricName"]) == expected

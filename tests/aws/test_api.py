@@ -216,7 +216,8 @@ def page(repository):
 
 def test_the_apis_paths_go_to_the_api_and_all_others_are_files(stack, distribution, operations):
     origins = {origin["Id"]: origin for origin in distribution["Origins"]}
-    assert origins["api"]["DomainName"].startswith(stack.ids["Api"] + ".execute-api.")
+    of_api = stack.ids["Api"] + f".execute-api.{REGION}.amazonaws.com"
+    assert origins["api"]["DomainName"] == stack.parameters.get("EntranceDomain", of_api)
     assert origins["api"]["CustomOriginConfig"]["OriginProtocolPolicy"] == "https-only"
     assert distribution["DefaultCacheBehavior"]["TargetOriginId"] == "page"
     assert distribution["DefaultRootObject"] == "index.html"

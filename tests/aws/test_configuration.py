@@ -78,6 +78,9 @@ def test_the_rules_accept_what_the_other_tests_deploy(way):
         {"VpcId": "vpc-0"},
         {"PageCertificateArn": "arn:aws:acm:us-east-1:123456789012:certificate/0"},
         {"PageWebAclArn": "arn:aws:wafv2:us-east-1:123456789012:global/webacl/page/0"},
+        {"Entrance": "alb", "EntranceDomain": "api.example"},
+        {"Entrance": "alb", "EntranceDomain": "a.example", "EntranceCertificateArn": "arn:1", "VpcId": "vpc-0", "SubnetIds": "subnet-1"},
+        {"Entrance": "alb", "EntranceDomain": "a.example", "EntranceCertificateArn": "arn:1", "JwtIssuer": "https://i/", "JwtAudience": "a"},
     ],
     ids=str,
 )
@@ -97,6 +100,8 @@ def test_a_base_path_begins_like_no_route():
 
 # --- Each deployed function gets the variables that it reads.
 
+# Set only where a load balancer calls the functions; the last one only if other origins' pages may call.
+OF_BALANCER = {"JWT_ISSUER", "JWT_AUDIENCE", "CORS_ORIGINS"}
 # Set only where the password of Redis may change.
 OF_PASSWORDS = {"REDIS_SECRET"}
 # Set only where a web ACL stands before users' requests.
@@ -139,6 +144,7 @@ def test_each_function_gets_what_it_reads_and_nothing_else(stack, readers):
         given = configuration["Environment"]["Variables"]
         # With tokens there is no password, and an existing Redis may do without a secret.
         left_out = BY_DEFAULT | OF_PASSWORDS | (OF_TOKENS if stack.way == "existing" else OF_EDGE)
+        left_out |= {"nodes": OF_BALANCER, "serverless": set(), "existing": {"CORS_ORIGINS"}}[stack.way]
         assert set(given) == {name for name in readers if program in readers[name]} - left_out, program
         assert given["TABLE_NAME"] == stack.outputs["TableName"]
 

@@ -98,19 +98,26 @@ def test_the_table_is_what_the_ledger_needs_and_outlives_the_stack(stack, reposi
 
 
 def test_the_network_has_no_way_out_except_to_the_table(stack):
-    types = {resource["Type"] for resource in stack.template["Resources"].values()}
+    state = {resource["Type"] for resource in source("stacks/state.yaml")["Resources"].values()}
     for way_out in ("InternetGateway", "NatGateway", "EIP", "Route", "VPCGatewayAttachment"):
-        assert f"AWS::EC2::{way_out}" not in types
+        assert f"AWS::EC2::{way_out}" not in state
     if stack.way == "existing":
-        assert "Vpc" not in stack.ids and "RedisNodes" not in stack.ids
+        assert "Vpc" not in stack.ids and "RedisNodes" not in stack.ids and "Gateway" not in stack.ids
         return
     ec2, vpc = client("ec2"), stack.ids["Vpc"]
     ours = [{"Name": "vpc-id", "Values": [vpc]}]
-    subnets = ec2.describe_subnets(Filters=ours)["Subnets"]
-    zones = {subnet["AvailabilityZone"] for subnet in subnets}
-    assert len(subnets) == len(zones) == 3
-    if "Zones" in stack.parameters:
-        assert zones == set(stack.parameters["Zones"].split(","))
+    subnets = {subnet["SubnetId"]: subnet for subnet in ec2.describe_subnets(Filters=ours)["Subnets"]}
+    # A load balancer has subnets of its own, and only they have a way to the internet.
+    public = {stack.ids[name] for name in stack.ids if name.startswith("PublicSubnet")}
+    assert len(public) == (3 if "Entrance" in stack.parameters else 0)
+    tables = ec2.describe_route_tables(Filters=ours)["RouteTables"]
+    open_tables = [table for table in tables if any(route.get("GatewayId", "").startswith("igw-") for route in table["Routes"])]
+    assert {one["SubnetId"] for table in open_tables for one in table["Associations"] if "SubnetId" in one} == public
+    for part in (public, set(subnets) - public):
+        zones = {subnets[name]["AvailabilityZone"] for name in part}
+        assert len(part) == len(zones) and len(part) in (0, 3)
+        if part and "Zones" in stack.parameters:
+            assert zones == set(stack.parameters["Zones"].split(","))
     endpoints = ec2.describe_vpc_endpoints(Filters=ours)["VpcEndpoints"]
     found = {(endpoint["VpcEndpointType"], endpoint["ServiceName"].rpartition(".")[2]) for endpoint in endpoints}
     assert len(endpoints) == len(found) and found == {("Gateway", "dynamodb")}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use grab::Telemetry;
 use lambda_http::{Error, run_concurrent, service_fn};
 use shared::config::Config;
-use shared::http::Edge;
+use shared::http::Entrance;
 use shared::wiring::{self, Wiring};
 
 fn main() -> Result<(), Error> {
@@ -15,8 +15,7 @@ fn main() -> Result<(), Error> {
 
 async fn serve() -> Result<(), Error> {
     let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
-    let (table, edge) =
-        (config.table.clone(), Edge::new(&config.base_path, config.user_rates, config.edge_key.as_deref()));
+    let (table, entrance) = (config.table.clone(), Arc::new(Entrance::new(&config)));
     let wiring = Wiring::new(config, wiring::dynamodb(&wiring::environment()))?;
     wiring.connect().await;
     let grab = wiring.grab_slip();
@@ -31,13 +30,12 @@ async fn serve() -> Result<(), Error> {
         tokio::spawn(async move { telemetry.tell_regularly().await });
     }
     run_concurrent(service_fn(move |request| {
-        let request = edge.receive(request);
-        let (grab, telemetry) = (Arc::clone(&grab), Arc::clone(&telemetry));
+        let (entrance, grab, telemetry) = (Arc::clone(&entrance), Arc::clone(&grab), Arc::clone(&telemetry));
         async move {
             if !is_concurrent {
                 telemetry.before_grab();
             }
-            let response = grab::handle(&grab, request).await;
+            let response = entrance.serve(request, |request| grab::handle(&grab, request)).await;
             if !is_concurrent {
                 telemetry.after_grab();
             }

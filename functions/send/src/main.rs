@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lambda_http::{Error, run_concurrent, service_fn};
 use shared::config::Config;
-use shared::http::Edge;
+use shared::http::Entrance;
 use shared::wiring::{self, Wiring};
 
 fn main() -> Result<(), Error> {
@@ -14,14 +14,16 @@ fn main() -> Result<(), Error> {
 
 async fn serve() -> Result<(), Error> {
     let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
-    let edge = Edge::new(&config.base_path, config.user_rates, config.edge_key.as_deref());
+    let entrance = Arc::new(Entrance::new(&config));
     let wiring = Wiring::new(config, wiring::dynamodb(&wiring::environment()))?;
     wiring.connect().await;
     let (send, close) = (Arc::new(wiring.send_packet()), Arc::new(wiring.close_packet()));
     run_concurrent(service_fn(move |request| {
-        let request = edge.receive(request);
-        let (send, close) = (Arc::clone(&send), Arc::clone(&close));
-        async move { Ok::<_, Infallible>(send::handle(&send, &close, request).await) }
+        let (entrance, send, close) = (Arc::clone(&entrance), Arc::clone(&send), Arc::clone(&close));
+        async move {
+            let response = entrance.serve(request, |request| send::handle(&send, &close, request)).await;
+            Ok::<_, Infallible>(response)
+        }
     }))
     .await
 }

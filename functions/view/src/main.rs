@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lambda_http::{Error, run_concurrent, service_fn};
 use shared::config::Config;
-use shared::http::Edge;
+use shared::http::Entrance;
 use shared::wiring::{self, Wiring};
 
 fn main() -> Result<(), Error> {
@@ -14,14 +14,13 @@ fn main() -> Result<(), Error> {
 
 async fn serve() -> Result<(), Error> {
     let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
-    let edge = Edge::new(&config.base_path, config.user_rates, config.edge_key.as_deref());
+    let entrance = Arc::new(Entrance::new(&config));
     let wiring = Wiring::new(config, wiring::dynamodb(&wiring::environment()))?;
     wiring.connect().await;
     let view = Arc::new(wiring.view_packets());
     run_concurrent(service_fn(move |request| {
-        let request = edge.receive(request);
-        let view = Arc::clone(&view);
-        async move { Ok::<_, Infallible>(view::handle(&view, request).await) }
+        let (entrance, view) = (Arc::clone(&entrance), Arc::clone(&view));
+        async move { Ok::<_, Infallible>(entrance.serve(request, |request| view::handle(&view, request)).await) }
     }))
     .await
 }

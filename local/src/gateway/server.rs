@@ -27,7 +27,8 @@ use super::event::{self, Origin};
 use super::names::{Names, NotOurs};
 use super::own::{Own, json_response};
 use super::rush::{self, Race};
-use super::{Invoke, page, problem, routes};
+use super::{Invoke, balancer, page, problem, routes};
+use crate::options::Entrance;
 use crate::sandbox::{End, Fate};
 
 /// The largest body that is passed on: well above any route's limit, so that the functions check their own limits.
@@ -257,9 +258,13 @@ async fn answer<S: Invoke>(
     let matched = routes::find(parts.method.as_str(), &raw_path);
     let function = matched.function;
     let base_path = shared.stack.base_path();
-    let origin = Origin { server: shared.address, base_path, request_id };
-    let event = event::event(parts, &raw_path, matched, &body, origin);
-    let request = event::request(event, request_id);
+    let request = match shared.stack.entrance() {
+        Entrance::Alb if balancer::has_rule(parts.uri.path()) => balancer::request(parts, &body, request_id),
+        _ => {
+            let origin = Origin { server: shared.address, base_path, request_id };
+            event::request(event::event(parts, &raw_path, matched, &body, origin), request_id)
+        }
+    };
     let mut response =
         run(&shared, permit, request_id, |stack| async move { stack.call(function, request).await }).await;
     if response.headers().contains_key(VARY) {

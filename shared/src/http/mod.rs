@@ -1,4 +1,4 @@
-//! The HTTP edge: a request of API Gateway (payload 2.0) becomes typed input, and an outcome becomes an
+//! The HTTP edge: a request of API Gateway (payload 2.0) or of an Application Load Balancer becomes typed input, and an outcome becomes an
 //! answer. A failure becomes a problem (RFC 9457) from one closed list.
 
 mod answer;
@@ -6,6 +6,7 @@ mod body;
 mod deadline;
 mod edge;
 mod edge_key;
+mod entrance;
 mod page;
 mod problem;
 mod request;
@@ -16,6 +17,7 @@ pub use answer::{Answer, Keeping, REQUEST_ID, names_tag, respond};
 pub use body::{Fields, Int, parse_body, reason, suspension_asked};
 pub use deadline::before_deadline;
 pub use edge::Edge;
+pub use entrance::Entrance;
 pub use page::{MovementsAsked, Page, cursor, movements_asked, optional, page, page_with, parameter};
 pub use problem::{Code, FieldError, Problem};
 pub use request::{caller, idempotency_key, operator, user_of};

@@ -3,15 +3,17 @@ use lambda_http::{Request, RequestExt};
 
 use super::edge::admit;
 use super::edge_key::came_through;
+use super::entrance::Subject;
 use super::page::check_query;
 use super::problem::{Code, Problem};
 use super::route::Who;
 use crate::domain::{IdError, IdempotencyKey, Signer, UserId};
 
-/// The id under which API Gateway knows the request.
+/// The id under which API Gateway knows the request. A load balancer gives it none of its own, so there it is Lambda's.
 pub(super) fn request_id(request: &Request) -> &str {
     match request.request_context_ref() {
         Some(RequestContext::ApiGatewayV2(context)) => context.request_id.as_deref().unwrap_or_default(),
+        Some(RequestContext::Alb(_)) => request.lambda_context_ref().map_or("", |context| &context.request_id),
         _ => "",
     }
 }
@@ -29,17 +31,18 @@ pub fn caller(request: &Request) -> Result<UserId, Problem> {
     Ok(user)
 }
 
-/// The `sub` of the token that API Gateway's authorizer verified. Nothing that a client can write counts. A verified token without a user
+/// The `sub` of the token that API Gateway's authorizer or the load balancer verified ([`Subject`]). Nothing else that a client can write counts. A verified token without a user
 /// id of ours is no 401, for which clients fetch a new token: that would have the same `sub`.
 pub(super) fn user_of_token(request: &Request) -> Result<UserId, Problem> {
-    let claims = match request.request_context_ref() {
+    let subject = match request.request_context_ref() {
         Some(RequestContext::ApiGatewayV2(context)) => {
-            context.authorizer.as_ref().and_then(|authorizer| authorizer.jwt.as_ref()).map(|jwt| &jwt.claims)
+            let jwt = context.authorizer.as_ref().and_then(|authorizer| authorizer.jwt.as_ref());
+            jwt.map(|jwt| jwt.claims.get("sub").map_or("", String::as_str))
         }
+        Some(RequestContext::Alb(_)) => request.extensions().get().map(|Subject(subject)| &**subject),
         _ => None,
     };
-    let claims = claims.ok_or_else(unauthenticated)?;
-    claims.get("sub").map_or("", String::as_str).parse().map_err(|error: IdError| {
+    subject.ok_or_else(unauthenticated)?.parse().map_err(|error: IdError| {
         Problem::new(Code::UserIdUnsupported, format!("The user id, the subject of the token, {error}"))
     })
 }
