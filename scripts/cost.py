@@ -7,6 +7,7 @@ All inputs are printed, and options change them. Bytes of log lines are what the
     scripts/cost.py --winner-ms 40 --write-price 0.7125
     scripts/cost.py --serverless 0 --node-price 0.2
     scripts/cost.py --page 1
+    scripts/cost.py --alb 1
     scripts/cost.py --chart docs/images/cost.svg
 """
 
@@ -48,11 +49,13 @@ def request(given, milliseconds, writes, reads, logs, ecpus, redis_writes=0, wri
     milliseconds += sync * redis_writes * given.sync_ms
     seconds = milliseconds / 1000 * given.memory_mb / 1024
     logged = sum(logs) + given.platform_log
-    accessed = given.access_log + given.event_bytes
+    # A load balancer has no access log in CloudWatch.
+    accessed = 0 if given.alb else given.access_log + given.event_bytes
     between_zones = given.zone_bytes * (given.zones - 1) / given.zones
     out = given.answer_bytes / 1e9
     return {
-        "API Gateway": given.api_price / 1e6,
+        "API Gateway": 0 if given.alb else given.api_price / 1e6,
+        "load balancer, by use": given.alb * capacity_units(given) * given.lcu_price,
         "Lambda": given.request_price / 1e6 + seconds * given.gb_second_price,
         "DynamoDB": (writes * given.write_price + reads * given.read_price) / 1e6,
         "logs": (logged + accessed) * (given.log_price + given.kept_log_price) / 1e9,
@@ -60,6 +63,12 @@ def request(given, milliseconds, writes, reads, logs, ecpus, redis_writes=0, wri
         "data": between_zones * given.zone_price / 1e9 + (0 if given.page else out * given.out_price),
         "page": given.edge_price / 1e6 + out * given.edge_out_price if given.page else 0,
     }
+
+
+def capacity_units(given):
+    """The hours of a load balancer's LCU that a request takes. The dimension that takes most is paid."""
+    connections = 1 / given.connection_requests / given.lcu_connections / 3600
+    return max(connections, (given.question_bytes + given.answer_bytes) / given.lcu_bytes)
 
 
 def requests(given):
@@ -113,6 +122,7 @@ def at_rest(given):
     run += given.settle_reads * given.read_price / 1e6 + given.settle_log * given.log_price / 1e9
     run += given.serverless * given.settle_ecpus * given.ecpu_price / 1e6
     return {
+        "load balancer": given.alb * given.alb_price * HOURS_A_MONTH,
         "Redis": redis_at_rest(given)["serverless" if given.serverless else "nodes"],
         "metrics, alarms, dashboard": given.metrics * given.metric_price
         + given.alarm_metrics * given.alarm_price
@@ -129,6 +139,14 @@ def times(counts, of):
 def first_visits(given, count):
     """What the page's files cost."""
     return given.page * count * (given.page_requests * given.edge_price / 1e6 + given.page_bytes * given.edge_out_price / 1e9)
+
+
+def entrances(given):
+    """A million losses through either entrance, a load balancer's month, and the requests of a month for which it is cheaper."""
+    either = [argparse.Namespace(**{**vars(given), "alb": alb}) for alb in (0, 1)]
+    api, alb = (1e6 * sum(requests(one)["losses"].values()) for one in either)
+    month = given.alb_price * HOURS_A_MONTH
+    return api, alb, month, month / (api - alb)
 
 
 def audit(given, claims):
@@ -223,6 +241,7 @@ def main():
     table("a million", kinds)
     table("a million wins with sends", {kind: parts for kind, parts in millions.items() if kind.startswith("of ")})
     print(f"\nbytes of logs: {grab_log['losses']:.0f} a loss, {grab_log['wins']:.0f} a win, with the access log")
+    print("a million losses: {:.2f} with Entrance=api, {:.2f} with alb; that costs {:.2f} a month, and less from {:.0f} million on".format(*entrances(given)))
     table("a rush", {f"{given.rush_requests:,.0f}": rush}, digits=4)
     table("a month of small groups", {f"{packets:,.0f}": month})
     rest = redis_at_rest(given)

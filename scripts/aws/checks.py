@@ -621,6 +621,12 @@ def fixed_names(account):
             lambda: cache.describe_serverless_caches(ServerlessCacheName=name), "ServerlessCacheNotFoundFault"
         )
         yield "serverless cache", name, name if found else None
+    if account.value("Entrance") == "alb":
+        for group in "sgv":
+            name = f"{stack}-{group}"
+            balancing = account.client("elbv2")
+            found = absent(lambda: balancing.describe_target_groups(Names=[name]), "TargetGroupNotFound")
+            yield "target group", name, found and found["TargetGroups"][0]["TargetGroupArn"]
     for name in (f"{stack}-operate-read", f"{stack}-operate-repair", f"CodeDeployHook_{stack}"):
         client = account.client("lambda")
         found = caught(lambda: client.get_function_configuration(FunctionName=name), "ResourceNotFoundException")
@@ -717,26 +723,36 @@ def page(account):
             yield "fails", f"the distribution {one['Id']} has the name {domain} already", "remove the name from it, or use another PageDomain"
 
 
-def certificate_for(account, domain, arn):
-    region = arn.split(":")[3]
-    if region != GLOBAL_REGION:
-        yield "fails", f"the certificate is in {region}; CloudFront reads only those in us-east-1", "request the certificate in us-east-1"
+@check("entrance")
+def entrance(account):
+    if account.value("Entrance") != "alb":
+        yield "fine", "no load balancer (Entrance=api)"
         return
-    acm = account.client("acm", GLOBAL_REGION)
+    domain, certificate = account.value("EntranceDomain"), account.value("EntranceCertificateArn")
+    yield from certificate_for(account, domain, certificate, account.region, "EntranceCertificateArn")
+
+
+def certificate_for(account, domain, arn, place=GLOBAL_REGION, parameter="PageCertificateArn"):
+    region = arn.split(":")[3]
+    if region != place:
+        reader = "CloudFront" if parameter == "PageCertificateArn" else "the load balancer"
+        yield "fails", f"the certificate is in {region}; {reader} reads only those in {place}", f"request the certificate in {place}"
+        return
+    acm = account.client("acm", place)
     found = absent(
         lambda: acm.describe_certificate(CertificateArn=arn), "ResourceNotFoundException", "ValidationException"
     )
     if not found:
-        yield "fails", "there is no certificate PageCertificateArn in this account", "request one in us-east-1"
+        yield "fails", f"there is no certificate {parameter} in this account", f"request one in {place}"
         return
     certificate = found["Certificate"]
     names = {certificate.get("DomainName"), *certificate.get("SubjectAlternativeNames", [])}
     if certificate["Status"] != "ISSUED":
         yield "fails", f"the certificate of {domain} is {certificate['Status']}", "finish its validation (the console shows the DNS record)"
     elif domain not in names and "*." + domain.partition(".")[2] not in names:
-        yield "fails", f"the certificate is for {', '.join(sorted(filter(None, names)))}, not for {domain}", "request one for PageDomain"
+        yield "fails", f"the certificate is for {', '.join(sorted(filter(None, names)))}, not for {domain}", f"request one for {domain}"
     else:
-        yield "fine", f"the certificate of {domain} is issued, in us-east-1"
+        yield "fine", f"the certificate of {domain} is issued, in {place}"
 
 
 @check("key")

@@ -636,6 +636,34 @@ def a_name_of_another_distribution(world):
     cloudfront.delete_distribution(Id=made["Distribution"]["Id"], IfMatch=made["ETag"])
 
 
+def entrance_certificate(world, domain="api.example", region=REGION):
+    request_certificate(world, domain, region)
+    arn = world.environment.parameters["PageCertificateArn"]
+    world.set(Page="false", PageDomain="", PageCertificateArn="", Entrance="alb", EntranceDomain="api.example", EntranceCertificateArn=arn)
+
+
+@fault("entrance", "the certificate is in us-east-1; the load balancer reads only those in ap-east-1")
+def a_certificate_of_the_page(world):
+    entrance_certificate(world, region="us-east-1")
+    yield
+    entrance_certificate(world)
+
+
+@fault("entrance", "the certificate is for red.example, not for api.example")
+def a_certificate_for_the_page(world):
+    entrance_certificate(world, "red.example")
+    yield
+    entrance_certificate(world)
+
+
+@fault("names", "a target group hongbao-prod-g already")
+def a_target_group(world):
+    entrance_certificate(world)
+    made = world.client("elbv2").create_target_group(Name="hongbao-prod-g", TargetType="lambda")["TargetGroups"]
+    yield
+    world.client("elbv2").delete_target_group(TargetGroupArn=made[0]["TargetGroupArn"])
+
+
 @fault("key", "does not exist in ap-east-1")
 def a_key_that_is_absent(world):
     world.set(CustomerKeyArn=f"arn:aws:kms:{REGION}:{ACCOUNT}:key/12345678-1234-1234-1234-123456789012")

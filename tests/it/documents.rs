@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use local::{Local, Options};
+use local::{Entrance, Local, Options};
 use tests::walkthrough::{Shell, Step, assert_curl, blocks, console, matches, pasted, walk};
 
 use crate::programs::built;
@@ -17,8 +17,8 @@ fn read(file: &str) -> String {
     read_to_string(repository(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
-async fn walked(steps: impl FnOnce(&str) -> Vec<Step>) {
-    let local = Local::start(Options::ephemeral()).await.unwrap();
+async fn walked(entrance: Entrance, steps: impl FnOnce(&str) -> Vec<Step>) {
+    let local = Local::start(Options { entrance, ..Options::ephemeral() }).await.unwrap();
     let url = local.url();
     let steps = steps(&url);
     // The shell blocks a thread; the stack needs this one.
@@ -30,12 +30,18 @@ async fn walked(steps: impl FnOnce(&str) -> Vec<Step>) {
 async fn the_walkthrough_works() {
     let steps = console(&read("docs/INTEGRATE.md"));
     assert!(steps.len() > 15, "only {} commands", steps.len());
-    walked(|_| steps).await;
+    walked(Entrance::Api, |_| steps).await;
+}
+
+#[tokio::test]
+async fn the_walkthrough_works_behind_a_load_balancer() {
+    let steps = console(&read("docs/INTEGRATE.md"));
+    walked(Entrance::Alb, |_| steps).await;
 }
 
 #[tokio::test]
 async fn the_requests_of_the_readme_work() {
-    walked(|url| {
+    walked(Entrance::Api, |url| {
         let steps = pasted(&read("README.md").replace("http://127.0.0.1:3000", url));
         assert_eq!(steps.len(), 4, "deposit, send, grab, look");
         steps

@@ -297,3 +297,70 @@ mod routes {
         }
     }
 }
+
+mod balancer {
+    use http::Method;
+    use lambda_http::request::RequestContext;
+    use lambda_http::{Body, Request, RequestExt};
+
+    use crate::gateway::balancer::{has_rule, request};
+
+    fn convert(asked: http::request::Builder, body: &[u8]) -> Request {
+        request(asked.body(()).unwrap().into_parts().0, body, "r1")
+    }
+
+    #[test]
+    fn a_request_is_passed_on_as_a_load_balancer_does() {
+        let asked = Request::builder()
+            .method(Method::POST)
+            .uri("/packets/%30%2F/grab?a=1&a=%26b%3D2+c&d=%25")
+            .header("x-user-id", "alice")
+            .header("authorization", "Bearer forged")
+            .header("accept", "a")
+            .header("accept", "b")
+            .header("host", "a b:99999");
+        let request = convert(asked, b"{}");
+        assert!(matches!(request.request_context_ref(), Some(RequestContext::Alb(_))));
+        assert_eq!((request.method(), request.raw_http_path()), (&Method::POST, "/packets/%30%2F/grab"));
+        assert_eq!(request.query_string_parameters().all("a").unwrap(), ["1", "&b=2 c"]);
+        assert_eq!(request.query_string_parameters().first("d"), Some("%"));
+        assert_eq!(request.headers().get_all("accept").iter().count(), 2);
+        assert_eq!(request.headers().get("x-user-id"), None);
+        let tokens: Vec<_> = request.headers().get_all("authorization").iter().collect();
+        assert!(tokens.len() == 1 && tokens[0].to_str().unwrap().starts_with("Bearer ey"), "{tokens:?}");
+        assert_eq!(request.lambda_context().request_id, "r1");
+    }
+
+    #[test]
+    fn a_client_brings_no_token_of_its_own() {
+        for users in [&[][..], &["alice", "bob"]] {
+            let asked = Request::builder().uri("/me/wallet").header("authorization", "Bearer forged");
+            let asked = users.iter().fold(asked, |asked, user| asked.header("x-user-id", *user));
+            assert_eq!(convert(asked, b"").headers().get("authorization"), None);
+        }
+    }
+
+    #[test]
+    fn only_texts_pass_without_base64() {
+        let body =
+            |kind: &str, body: &[u8]| convert(Request::builder().uri("/packets").header("content-type", kind), body);
+        for kind in ["application/json", "application/json; charset=utf-8", "text/plain"] {
+            assert!(matches!(body(kind, b"{}").body(), Body::Text(text) if text == "{}"), "{kind}");
+        }
+        for kind in ["application/x-www-form-urlencoded", "application/octet-stream", ""] {
+            assert!(matches!(body(kind, b"{}").body(), Body::Binary(bytes) if bytes == b"{}"), "{kind}");
+        }
+        assert!(matches!(body("text/plain", b"\xff").body(), Body::Binary(bytes) if bytes == b"\xff"));
+        assert!(body("application/json", b"").body().is_empty());
+    }
+
+    #[test]
+    fn it_has_the_users_routes_as_they_are_sent() {
+        for path in ["/packets", "/packets/x", "/packets/x/grab", "/packets//", "/me/wallet", "/me/%77allet", "/me/"] {
+            assert!(has_rule(path), "{path}");
+        }
+        for path in ["/", "/packetsx", "/me", "/%6de/wallet", "/Packets", "/wallets/a", "/users/a/packets", "*"] {
+            assert!(!has_rule(path), "{path}");
+        }
+    }
+}

@@ -127,3 +127,207 @@ impl AlbConfig {
         headers.extend(more.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use lambda_http::aws_lambda_events::alb::AlbTargetGroupRequest;
+    use lambda_http::request::LambdaRequest;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::domain::UserId;
+    use crate::http::request::user_of_token;
+    use crate::http::{Answer, Code, respond};
+
+    const NOW: u64 = 1_795_181_400;
+
+    fn entrance(has_balancer: bool) -> Entrance {
+        let alb = AlbConfig {
+            issuer: "https://issuer.example/".to_owned(),
+            audiences: vec!["app".to_owned(), "web".to_owned()],
+            origins: vec!["https://a.example".to_owned(), "https://b.example".to_owned()],
+        };
+        Entrance { base_path: "/hongbao".to_owned(), alb: has_balancer.then_some(alb) }
+    }
+
+    fn encoded(text: &str) -> String {
+        URL_SAFE_NO_PAD.encode(text)
+    }
+
+    fn bearer(claims: &Value) -> String {
+        format!("Bearer {}.{}.{}", encoded("{}"), encoded(&claims.to_string()), encoded("signature"))
+    }
+
+    fn good() -> Value {
+        json!({"iss": "https://issuer.example/", "exp": NOW + 60, "sub": "alice", "aud": "app"})
+    }
+
+    fn event(method: &Method, path: &str, headers: &[(HeaderName, &str)]) -> Request {
+        let mut event = AlbTargetGroupRequest::default();
+        event.http_method = method.clone();
+        event.path = Some(path.to_owned());
+        for (name, value) in headers {
+            event.multi_value_headers.append(name.clone(), value.parse().unwrap());
+        }
+        Request::from(LambdaRequest::Alb(event))
+    }
+
+    fn caller(request: Request) -> Result<UserId, Code> {
+        let now = UNIX_EPOCH + Duration::from_secs(NOW);
+        let request = entrance(true).alb.unwrap().admit(request, now);
+        user_of_token(&request).map_err(|problem| problem.code)
+    }
+
+    fn caller_of(claims: &Value) -> Result<UserId, Code> {
+        caller(event(&Method::GET, "/me/wallet", &[(AUTHORIZATION, &bearer(claims))]))
+    }
+
+    #[test]
+    fn the_subject_of_a_verified_token_is_the_caller() {
+        let alice = Ok("alice".parse().unwrap());
+        assert_eq!(caller_of(&good()), alice);
+        for (claim, value) in [("aud", json!(["other", "web"])), ("exp", json!(NOW as f64 + 0.5)), ("more", json!([1]))]
+        {
+            let mut claims = good();
+            claims[claim] = value;
+            assert_eq!(caller_of(&claims), alice, "{claims}");
+        }
+        // An access token of Cognito has no audience, but the client's id.
+        let mut access = good();
+        access.as_object_mut().unwrap().remove("aud");
+        access["client_id"] = json!("web");
+        assert_eq!(caller_of(&access), alice);
+        let lower = bearer(&good()).replace("Bearer", "bearer");
+        assert_eq!(caller(event(&Method::GET, "/me/wallet", &[(AUTHORIZATION, &lower)])), alice);
+    }
+
+    #[test]
+    fn a_token_for_others_has_no_caller() {
+        for (claim, value) in [
+            ("iss", json!("https://issuer.example")),
+            ("iss", Value::Null),
+            ("exp", json!(NOW)),
+            ("exp", json!("2100000000")),
+            ("exp", Value::Null),
+            ("aud", json!("other")),
+            ("aud", json!("app,web")),
+            ("aud", json!([])),
+            ("aud", json!(["ap"])),
+            ("aud", json!(7)),
+        ] {
+            let mut claims = good();
+            claims[claim] = value;
+            // It counts only where there is no audience.
+            claims["client_id"] = json!("app");
+            assert_eq!(caller_of(&claims), Err(Code::Unauthenticated), "{claims}");
+        }
+        let mut nothing = good();
+        nothing.as_object_mut().unwrap().remove("aud");
+        assert_eq!(caller_of(&nothing), Err(Code::Unauthenticated));
+    }
+
+    #[test]
+    fn a_subject_that_is_no_user_id_is_refused_as_that() {
+        for subject in [Value::Null, json!(""), json!("a/b"), json!("a b")] {
+            let mut claims = good();
+            claims["sub"] = subject;
+            assert_eq!(caller_of(&claims), Err(Code::UserIdUnsupported), "{claims}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_single_token_has_no_caller() {
+        let good = bearer(&good());
+        let token = good.strip_prefix("Bearer ").unwrap();
+        let bad = [
+            token.to_owned(),
+            format!("Basic {token}"),
+            format!("Bearer  {token}"),
+            format!("Bearer {token}.x"),
+            format!("Bearer {}", token.rsplit_once('.').unwrap().0),
+            format!("{good}, {good}"),
+            "Bearer a.b.c".to_owned(),
+            "Bearer ..".to_owned(),
+            "Bearer".to_owned(),
+            String::new(),
+        ];
+        for value in bad {
+            let request = event(&Method::GET, "/me/wallet", &[(AUTHORIZATION, &value)]);
+            assert_eq!(caller(request), Err(Code::Unauthenticated), "{value}");
+        }
+        let twice = [(AUTHORIZATION, &*good), (AUTHORIZATION, &*good)];
+        assert_eq!(caller(event(&Method::GET, "/me/wallet", &twice)), Err(Code::Unauthenticated));
+        assert_eq!(caller(event(&Method::GET, "/me/wallet", &[])), Err(Code::Unauthenticated));
+        // The load balancer verifies none for this method.
+        let options = event(&Method::OPTIONS, "/me/wallet", &[(AUTHORIZATION, &good)]);
+        assert_eq!(caller(options), Err(Code::Unauthenticated));
+    }
+
+    /// The caller and the path that a handler sees.
+    async fn seen(has_balancer: bool, request: Request) -> (Option<UserId>, String) {
+        let (sender, seen) = std::sync::mpsc::channel();
+        let handle = async |request: Request| {
+            sender.send((user_of_token(&request).ok(), request.raw_http_path().to_owned())).unwrap();
+            Response::new(Body::Empty)
+        };
+        entrance(has_balancer).serve(request, handle).await;
+        seen.recv().unwrap()
+    }
+
+    #[tokio::test]
+    async fn only_a_function_that_has_a_load_balancer_believes_its_events() {
+        let mut claims = good();
+        claims["exp"] = json!(4_000_000_000_u64);
+        let token = bearer(&claims);
+        let request = || event(&Method::GET, "/packets/%E7%BA%A2%2Fclaims", &[(AUTHORIZATION, &token)]);
+        let alice = "alice".parse().ok();
+        assert_eq!(seen(true, request()).await, (alice, "/packets/红/claims".to_owned()));
+        assert_eq!(seen(false, request()).await.0, None);
+        // A client's token on a request of API Gateway is nothing without the authorizer's word.
+        let mut of_gateway = Request::from(LambdaRequest::ApiGatewayV2(Default::default()));
+        of_gateway.headers_mut().insert(AUTHORIZATION, token.parse().unwrap());
+        let of_gateway = of_gateway.with_raw_http_path("/hongbao/packets/%2F");
+        assert_eq!(seen(true, of_gateway).await, (None, "/packets/%2F".to_owned()));
+    }
+
+    async fn shared(method: Method, origin: Option<&str>) -> HeaderMap {
+        let headers: Vec<_> = origin.into_iter().map(|origin| (ORIGIN, origin)).collect();
+        let handle = async |request: Request| respond(&request, Answer::ok(&1), Duration::ZERO);
+        let answer = entrance(true).serve(event(&method, "/me/wallet", &headers), handle).await;
+        answer.into_parts().0.headers
+    }
+
+    #[tokio::test]
+    async fn pages_of_the_allowed_origins_read_answers() {
+        for origin in ["https://a.example", "https://b.example"] {
+            let answer = shared(Method::GET, Some(origin)).await;
+            assert_eq!((&answer[ACCESS_CONTROL_ALLOW_ORIGIN], &answer[VARY]), (origin, ORIGIN.as_str()));
+            assert_eq!(answer[ACCESS_CONTROL_EXPOSE_HEADERS], TO_READ[0].1);
+            assert!(!answer.contains_key(ACCESS_CONTROL_ALLOW_METHODS));
+            let asked = shared(Method::OPTIONS, Some(origin)).await;
+            assert_eq!(asked[ACCESS_CONTROL_ALLOW_ORIGIN], origin);
+            assert!(TO_SEND.iter().all(|(name, value)| asked[name] == value));
+        }
+        for origin in [None, Some("https://c.example"), Some("https://a.example.c"), Some("null"), Some("*")] {
+            for method in [Method::GET, Method::OPTIONS] {
+                let answer = shared(method, origin).await;
+                assert!(answer.keys().all(|name| !name.as_str().starts_with("access-control")), "{origin:?}");
+                assert_eq!(answer[VARY], ORIGIN.as_str());
+            }
+        }
+    }
+
+    #[test]
+    fn api_gateway_is_told_the_same_of_other_origins() {
+        let template = include_str!("../../../template.yaml");
+        let (_, cors) = template.split_once("CorsConfiguration: !If").unwrap();
+        for (key, (_, value)) in
+            ["ExposeHeaders", "AllowMethods", "AllowHeaders"].iter().zip(TO_READ.iter().chain(&TO_SEND))
+        {
+            assert!(cors.contains(&format!("{key}: [{value}]\n")), "{key}");
+        }
+        assert!(cors.contains(&format!("MaxAge: {}\n", TO_SEND[2].1)));
+    }
+}

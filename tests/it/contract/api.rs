@@ -7,7 +7,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use futures::future::BoxFuture;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use local::{Local, Options};
+use local::{Entrance, Local, Options};
 use serde_json::{Value, json};
 use shared::redis::test_server::poll;
 use shared::wiring::dynamodb_at;
@@ -35,6 +35,13 @@ pub struct Call<'a> {
 impl Api {
     pub async fn start() -> Self {
         Self::start_with(Options::ephemeral()).await
+    }
+
+    /// A stack behind API Gateway, and one whose users come through a load balancer: what both do alike.
+    pub async fn through_each_entrance() -> [Self; 2] {
+        let [gateway, balancer] =
+            [Entrance::Api, Entrance::Alb].map(|entrance| Options { entrance, ..Options::ephemeral() });
+        [Self::start_with(gateway).await, Self::start_with(balancer).await]
     }
 
     pub async fn start_with(options: Options) -> Self {
