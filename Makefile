@@ -133,7 +133,8 @@ check-template: ## Run cfn-lint and checkov on the transformed templates
 	  WebhookUrl=https://app.example WebhookSecretArn=arn:aws:secretsmanager:ap-east-1:123456789012:secret:webhooks \
 	  GrabCapacityProviderArn=arn:aws:lambda:ap-east-1:123456789012:capacity-provider:grabs \
 	  PageWebAclArn=arn:aws:wafv2:us-east-1:123456789012:global/webacl/page/0 \
-	  BackupVaultArn=arn:aws:backup:eu-west-1:123456789012:backup-vault:elsewhere
+	  BackupVaultArn=arn:aws:backup:eu-west-1:123456789012:backup-vault:elsewhere \
+	  Entrance=alb EntranceDomain=api.example EntranceCertificateArn=arn:aws:acm:ap-east-1:123456789012:certificate/1
 	.tools/aws/bin/cfn-lint --ignore-checks W1030 W3002 W2001 -- target/aws/default/template.yaml
 	.tools/aws/bin/cfn-lint --ignore-checks W1030 -- stacks/*.yaml
 	.tools/checkov/bin/checkov --config-file tests/aws/checkov.yaml --directory target/aws

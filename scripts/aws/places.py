@@ -80,6 +80,7 @@ class Local:
 
     # How long packets that expire stay open at least, how long settle may take to refund them, and the pause between looks.
     expires_in_s, refund_s, pause_s = 2, 20, 0.3
+    has_wall = False
 
     def __init__(self, programs, url=None, stores=None):
         self.programs, self.process, self.folder = pathlib.Path(programs), None, None
@@ -183,9 +184,11 @@ class Deployment:
         if missing:
             raise Wrong(f"{stack} has no output {', '.join(sorted(missing))}: deploy it again")
         # A custom domain's address may have a path, which signatures must cover.
-        self.http = Http(url or self.outputs.get("UsersUrl") or self.outputs["ApiUrl"])
-        # Where a web ACL stands before users' requests, the operator's go to the API itself.
-        self.operators = Http(self.outputs["ApiUrl"]) if "UsersUrl" in self.outputs else self.http
+        # The page's address, where a web ACL stands before users' requests, or the load balancer's. Both have the users' routes only.
+        users = self.outputs.get("UsersUrl") or self.outputs.get("EntranceUrl")
+        self.http = Http(url or users or self.outputs["ApiUrl"])
+        self.operators = Http(self.outputs["ApiUrl"]) if users else self.http
+        self.has_wall = "UsersUrl" in self.outputs
         self.name = f"{stack} at {self.http.url}"
 
     def client(self, service):

@@ -114,7 +114,7 @@ class Smoke:
             answer = http.send(method, path, headers=headers)
             expect(answer.status in (401, 403), f"{what}: expected 401 or 403, got {answer}")
             seen.append(f"{what} {answer.status}")
-        if self.place.operators is not self.http:
+        if self.place.has_wall:
             answer = self.place.operators.send("GET", "/me/wallet", headers=self.sender.headers)
             expect(answer.status == 403, f"round the web ACL: expected 403, got {answer}")
             seen.append("round the web ACL 403")

@@ -233,6 +233,7 @@ class Api:
         self.refuses_users = False
         # What the mapping of a custom domain puts before each path.
         self.base_path = ""
+        self.asked = set()
         api = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -243,6 +244,7 @@ class Api:
                 data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 assert self.path.startswith(f"{api.base_path}/"), self.path
                 path = urllib.parse.urlsplit(self.path.removeprefix(api.base_path))
+                api.asked.add(path.path.split("/")[1])
                 body = json.loads(data) if data else {}
                 user = api.user(self.headers)
                 status, answer, *more = (403, {"code": "forbidden"}) if user and api.refuses_users else api.engine.answer(

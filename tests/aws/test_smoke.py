@@ -75,7 +75,7 @@ class Deployed:
 
     current = None
 
-    def __init__(self, fault=None, protected=False, users_elsewhere=False):
+    def __init__(self, fault=None, protected=False, users_elsewhere=False, balancer=False):
         Deployed.current = self
         self.engine, self.events, self.reports = stand_in.Engine(fault), [], [dict(REPORT)]
         self.cognito = planting("cognito-idp")
@@ -91,6 +91,9 @@ class Deployed:
         outputs = {"ApiUrl": self.api.url, "UserPoolId": pool, "UserPoolClientId": client, "TableName": "table"}
         outputs |= {"SettleFunction": "settle-function", "AuditFunction": "audit-function"}
         outputs |= {"UsersUrl": self.edge.url} if self.edge else {}
+        self.balancer = stand_in.Api(self.engine, REGION, keys, client) if balancer else None
+        if self.balancer:
+            outputs["EntranceUrl"] = self.balancer.url
         body = {
             "Resources": {"Queue": {"Type": "AWS::SQS::Queue"}},
             "Outputs": {name: {"Value": value} for name, value in outputs.items()},
@@ -136,7 +139,7 @@ def deploy():
 
     with moto.mock_aws():
         yield deployed
-        for api in (api for one in made for api in (one.api, one.edge) if api):
+        for api in (api for one in made for api in (one.api, one.edge, one.balancer) if api):
             api.close()
 
 
@@ -175,6 +178,14 @@ def test_a_deployment_passes_at_a_custom_domain_with_a_base_path(deploy, base_pa
     right, text = prove(deployed.place(base_path=base_path))
     assert right, text
     assert base_path.rstrip("/") in text
+
+
+def test_the_users_come_through_the_load_balancer_if_there_is_one(deploy):
+    deployed = deploy(balancer=True)
+    right, text = prove(deployed.place())
+    assert right and deployed.balancer.url in text, text
+    assert deployed.balancer.asked == {"packets", "me"}
+    assert deployed.api.asked == {"wallets", "users", "operator"}
 
 
 # The step that must name it.
