@@ -22,7 +22,6 @@ use serde_json::Value;
 use shared::domain::Limits;
 use shared::service::Report;
 
-use crate::options::Entrance;
 use crate::sandbox::Sandbox;
 use crate::webhooks::sqs::SqsError;
 
@@ -33,6 +32,15 @@ pub use server::{BODY_BYTES_MAX, Gateway};
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Failed(pub String);
+
+/// What calls the functions for users.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
+pub enum Entrance {
+    /// API Gateway
+    Api,
+    /// An Application Load Balancer; API Gateway for the operator
+    Alb,
+}
 
 /// The functions behind the gateway. Like Lambda, an implementation completes each call even if the client is gone.
 pub trait Invoke: Send + Sync + 'static {

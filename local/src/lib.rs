@@ -18,5 +18,6 @@ pub mod stack;
 mod stores_file;
 pub mod webhooks;
 
-pub use options::{Ack, Entrance, Log, Options};
+pub use gateway::Entrance;
+pub use options::{Ack, Log, Options};
 pub use run::{Local, StartError};

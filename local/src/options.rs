@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
+use crate::gateway::Entrance;
 use crate::gateway::names::allowed_host;
 use crate::sandbox::{self, Faults};
 
@@ -97,15 +98,6 @@ pub enum Log {
     Requests,
     /// Nothing
     None,
-}
-
-/// What calls the functions for users.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
-pub enum Entrance {
-    /// API Gateway
-    Api,
-    /// An Application Load Balancer; API Gateway for the operator
-    Alb,
 }
 
 /// The acknowledgement mode.

@@ -21,8 +21,8 @@ use shared::wiring::{self, Environment, Wiring};
 use tokio::sync::RwLock;
 use tokio::time::Instant;
 
-use crate::gateway::{Failed, Function, Invoke, balancer};
-use crate::options::{self, Ack};
+use crate::gateway::{self, Failed, Function, Invoke, balancer};
+use crate::options::Ack;
 use crate::sandbox::{HotServer, Sandbox};
 use crate::webhooks::sqs::{self, SqsError};
 use crate::webhooks::{Queue, Watch};
@@ -52,7 +52,7 @@ pub struct Settings {
     /// The acknowledgement mode.
     pub ack: Ack,
     /// What calls the functions for users.
-    pub entrance: options::Entrance,
+    pub entrance: gateway::Entrance,
     /// The path before all others, if it is not that of the environment.
     pub base_path: Option<String>,
     /// Whether the program writes a log of requests into the data folder.
@@ -148,7 +148,7 @@ impl Settings {
             "BASE_PATH" if self.base_path.is_some() => self.base_path.clone(),
             "LOG_KEY" => Some(log_key()),
             "GRAB_ACK" => Some(self.ack.name().to_owned()),
-            "ENTRANCE" if self.entrance == options::Entrance::Alb => Some("alb".to_owned()),
+            "ENTRANCE" if self.entrance == gateway::Entrance::Alb => Some("alb".to_owned()),
             "JWT_ISSUER" => Some(balancer::ISSUER.to_owned()),
             "JWT_AUDIENCE" => Some(balancer::AUDIENCE.to_owned()),
             "ENTRANCE" => None,
@@ -182,7 +182,7 @@ impl Stack {
             functions: RwLock::new(functions),
             client,
             table,
-            entrance: Entrance::new(&config),
+            entrance: config.entrance(),
             config,
             sandbox: settings.sandbox,
             allowed_hosts: settings.allowed_hosts,
@@ -294,8 +294,8 @@ impl Invoke for Stack {
         &self.allowed_hosts
     }
 
-    fn entrance(&self) -> options::Entrance {
-        if self.config.alb.is_some() { options::Entrance::Alb } else { options::Entrance::Api }
+    fn entrance(&self) -> gateway::Entrance {
+        if self.config.alb.is_some() { gateway::Entrance::Alb } else { gateway::Entrance::Api }
     }
 
     fn base_path(&self) -> &str {

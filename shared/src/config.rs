@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::domain::{AckMode, Amount, DayZone, Limits, MAX_BALANCE, MAX_MOVEMENT, UserRates};
+use crate::http::{Alb, Edge, Entrance};
 use crate::redis::{Authorities, Connection, IamAuth, RedisConfig, RedisConfigError};
 use crate::service::SendPolicy;
 
@@ -36,8 +37,9 @@ pub struct Config {
     pub user_rates: UserRates,
     /// `EDGE_KEY` (none): what `CloudFront` sends in a header, so that users' requests can't go round it.
     pub edge_key: Option<String>,
-    /// `ENTRANCE` (`api`): `alb` where an Application Load Balancer calls the function for users.
-    pub alb: Option<AlbConfig>,
+    /// `ENTRANCE` (`api`): `alb` where an Application Load Balancer calls the function for users. `JWT_ISSUER` and `JWT_AUDIENCE` (required
+    /// by `alb`), `CORS_ORIGINS` (none): which tokens count then, and which pages may call. Lists have commas.
+    pub alb: Option<Alb>,
     /// `START_SPREAD_MS` (5000): within which time after a packet's start users who asked early should ask again.
     pub start_spread: Duration,
     /// `OPERATE_REPAIRS` (`false`): whether the function operate runs the commands that repair, and only those, or those that read.
@@ -50,17 +52,6 @@ pub struct Config {
     pub event_dead_letters: String,
     /// `WEBHOOK_URL`, `WEBHOOK_SECRET`, `WEBHOOK_QUEUE`, `WEBHOOK_DEAD_LETTERS` (required by notify), `WEBHOOK_ADDRESSES` (`public`): where events go.
     pub webhooks: WebhookConfig,
-}
-
-/// Which tokens count behind an Application Load Balancer, and which pages may call.
-#[derive(Clone, Debug)]
-pub struct AlbConfig {
-    /// `JWT_ISSUER`: the tokens' issuer. Required.
-    pub issuer: String,
-    /// `JWT_AUDIENCE`: the accepted audiences, separated by commas. Required.
-    pub audiences: Vec<String>,
-    /// `CORS_ORIGINS` (none): the origins whose pages may call, separated by commas.
-    pub origins: Vec<String>,
 }
 
 /// Where events go as webhooks.
@@ -129,6 +120,12 @@ impl Config {
     /// The configuration of the function that delivers webhooks.
     pub fn for_webhooks(variable: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         Self::read(&variable, Needs::Webhooks)
+    }
+
+    /// The entrance of a function with this configuration.
+    #[must_use]
+    pub fn entrance(&self) -> Entrance {
+        Entrance::new(Edge::new(&self.base_path, self.user_rates, self.edge_key.as_deref()), self.alb.clone())
     }
 
     fn read(variable: &dyn Fn(&str) -> Option<String>, needs: Needs) -> Result<Self, ConfigError> {
@@ -258,7 +255,7 @@ impl Reader<'_> {
         })
     }
 
-    fn alb(&mut self) -> Option<AlbConfig> {
+    fn alb(&mut self) -> Option<Alb> {
         let is_alb = self.parsed("ENTRANCE", false, "api or alb", |text| match text {
             "api" => Some(false),
             "alb" => Some(true),
@@ -268,7 +265,7 @@ impl Reader<'_> {
         let issuer = self.wanted("JWT_ISSUER", is_alb);
         let audiences = list(self.wanted("JWT_AUDIENCE", is_alb));
         let origins = list(self.get("CORS_ORIGINS").unwrap_or_default());
-        is_alb.then_some(AlbConfig { issuer, audiences, origins })
+        is_alb.then_some(Alb { issuer, audiences, origins })
     }
 
     fn webhooks(&mut self, are_needed: bool) -> WebhookConfig {

@@ -223,6 +223,8 @@ fn the_documents_list_all_variables_with_their_defaults() {
     for (name, (default, _)) in &documented {
         if reads.required.contains(name) {
             assert_eq!(default, "required", "{name}");
+        } else if default == "required by alb" {
+            assert!(["JWT_ISSUER", "JWT_AUDIENCE"].contains(&&**name));
         } else if reads.by_iam.contains(name) {
             assert_eq!(default, "required by iam", "{name}");
         } else {
@@ -237,11 +239,14 @@ fn the_parameters_defaults_are_those_of_the_functions() {
     let documented = documented();
     for (function, properties) in functions(&template) {
         for (name, value) in set(&template, properties) {
-            // The sign-in to Redis is set only with tokens, and its secret only where there is one.
+            // The sign-in to Redis is set only with tokens, and its secret only where there is one; what a token must have, only behind a
+            // load balancer.
             if value["!If"][2]["!Ref"] == "AWS::NoValue" {
                 let expected = match &*name {
                     "REDIS_SECRET" => "HasRedisSecret",
                     "EDGE_KEY" => "HasWebAcl",
+                    "JWT_ISSUER" | "JWT_AUDIENCE" => "HasBalancer",
+                    "CORS_ORIGINS" => "BalancerHasCors",
                     _ => "MakesRedis",
                 };
                 assert_eq!(value["!If"][0], expected, "{name}");

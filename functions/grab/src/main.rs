@@ -6,7 +6,6 @@ use std::sync::Arc;
 use grab::Telemetry;
 use lambda_http::{Error, run_concurrent, service_fn};
 use shared::config::Config;
-use shared::http::Entrance;
 use shared::wiring::{self, Wiring};
 
 fn main() -> Result<(), Error> {
@@ -15,7 +14,8 @@ fn main() -> Result<(), Error> {
 
 async fn serve() -> Result<(), Error> {
     let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
-    let (table, entrance) = (config.table.clone(), Arc::new(Entrance::new(&config)));
+    let (table, entrance) =
+        (config.table.clone(), Arc::new(config.entrance()));
     let wiring = Wiring::new(config, wiring::dynamodb(&wiring::environment()))?;
     wiring.connect().await;
     let grab = wiring.grab_slip();

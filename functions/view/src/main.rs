@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use lambda_http::{Error, run_concurrent, service_fn};
 use shared::config::Config;
-use shared::http::Entrance;
 use shared::wiring::{self, Wiring};
 
 fn main() -> Result<(), Error> {
@@ -14,7 +13,7 @@ fn main() -> Result<(), Error> {
 
 async fn serve() -> Result<(), Error> {
     let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
-    let entrance = Arc::new(Entrance::new(&config));
+    let entrance = Arc::new(config.entrance());
     let wiring = Wiring::new(config, wiring::dynamodb(&wiring::environment()))?;
     wiring.connect().await;
     let view = Arc::new(wiring.view_packets());

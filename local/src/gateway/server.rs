@@ -27,8 +27,7 @@ use super::event::{self, Origin};
 use super::names::{Names, NotOurs};
 use super::own::{Own, json_response};
 use super::rush::{self, Race};
-use super::{Invoke, balancer, page, problem, routes};
-use crate::options::Entrance;
+use super::{Entrance, Invoke, balancer, page, problem, routes};
 use crate::sandbox::{End, Fate};
 
 /// The largest body that is passed on: well above any route's limit, so that the functions check their own limits.

@@ -301,17 +301,17 @@ mod routes {
 mod balancer {
     use http::Method;
     use lambda_http::request::RequestContext;
-    use lambda_http::{Body, Request, RequestExt};
+    use lambda_http::{Body, RequestExt};
 
     use crate::gateway::balancer::{has_rule, request};
 
-    fn convert(asked: http::request::Builder, body: &[u8]) -> Request {
+    fn convert(asked: http::request::Builder, body: &[u8]) -> lambda_http::Request {
         request(asked.body(()).unwrap().into_parts().0, body, "r1")
     }
 
     #[test]
     fn a_request_is_passed_on_as_a_load_balancer_does() {
-        let asked = Request::builder()
+        let asked = http::Request::builder()
             .method(Method::POST)
             .uri("/packets/%30%2F/grab?a=1&a=%26b%3D2+c&d=%25")
             .header("x-user-id", "alice")
@@ -334,7 +334,7 @@ mod balancer {
     #[test]
     fn a_client_brings_no_token_of_its_own() {
         for users in [&[][..], &["alice", "bob"]] {
-            let asked = Request::builder().uri("/me/wallet").header("authorization", "Bearer forged");
+            let asked = http::Request::builder().uri("/me/wallet").header("authorization", "Bearer forged");
             let asked = users.iter().fold(asked, |asked, user| asked.header("x-user-id", *user));
             assert_eq!(convert(asked, b"").headers().get("authorization"), None);
         }
@@ -342,8 +342,9 @@ mod balancer {
 
     #[test]
     fn only_texts_pass_without_base64() {
-        let body =
-            |kind: &str, body: &[u8]| convert(Request::builder().uri("/packets").header("content-type", kind), body);
+        let body = |kind: &str, body: &[u8]| {
+            convert(http::Request::builder().uri("/packets").header("content-type", kind), body)
+        };
         for kind in ["application/json", "application/json; charset=utf-8", "text/plain"] {
             assert!(matches!(body(kind, b"{}").body(), Body::Text(text) if text == "{}"), "{kind}");
         }

@@ -17,7 +17,7 @@ pub use answer::{Answer, Keeping, REQUEST_ID, names_tag, respond};
 pub use body::{Fields, Int, parse_body, reason, suspension_asked};
 pub use deadline::before_deadline;
 pub use edge::Edge;
-pub use entrance::Entrance;
+pub use entrance::{Alb, Entrance};
 pub use page::{MovementsAsked, Page, cursor, movements_asked, optional, page, page_with, parameter};
 pub use problem::{Code, FieldError, Problem};
 pub use request::{caller, idempotency_key, operator, user_of};
