@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn api_gateway_is_told_the_same_of_other_origins() {
+    fn api_gateway_says_the_same_to_pages_of_other_origins() {
         let template = include_str!("../../../template.yaml");
         let (_, cors) = template.split_once("CorsConfiguration: !If").unwrap();
         for (key, (_, value)) in
