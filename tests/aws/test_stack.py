@@ -112,7 +112,7 @@ def test_the_network_has_no_way_out_except_to_the_table(stack):
     assert len(public) == (3 if "Entrance" in stack.parameters else 0)
     tables = ec2.describe_route_tables(Filters=ours)["RouteTables"]
     way_out = lambda table: any(route.get("GatewayId", "").startswith("igw-") for route in table["Routes"])
-    assert [table["RouteTableId"] for table in tables if way_out(table)] == [stack.ids["PublicRoutes"]] * bool(public)
+    assert [table["RouteTableId"] for table in tables if way_out(table)] == [stack.ids["PublicRoutes"] for _ in public][:1]
     # moto shows no subnets of a table.
     associated = [
         resource["Properties"]["SubnetId"]["Ref"]
