@@ -11,7 +11,7 @@ use local::dynamodb::DynamoDb;
 use local::gateway::Gateway;
 use local::redis_server::RedisServer;
 use local::stack::{Settings, Stack};
-use local::{Ack, Local, Options};
+use local::{Ack, Entrance, Local, Options};
 use shared::batching::AdmissionLimiter;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -131,6 +131,7 @@ async fn the_embedded_ledger_receives_no_tokens_and_any_other_does() {
             dynamodb_url,
             table: "hongbao".to_owned(),
             ack: Ack::Ledger,
+            entrance: Entrance::Api,
             logs_requests: false,
             allowed_hosts: Vec::new(),
             base_path: None,

@@ -146,6 +146,7 @@ mod tests {
     use std::time::Duration;
 
     use lambda_http::aws_lambda_events::alb::AlbTargetGroupRequest;
+    use lambda_http::aws_lambda_events::apigw::ApiGatewayV2httpRequest;
     use lambda_http::request::LambdaRequest;
     use serde_json::{Value, json};
 
@@ -201,7 +202,7 @@ mod tests {
     fn the_subject_of_a_verified_token_is_the_caller() {
         let alice = Ok("alice".parse().unwrap());
         assert_eq!(caller_of(&good()), alice);
-        for (claim, value) in [("aud", json!(["other", "web"])), ("exp", json!(NOW as f64 + 0.5)), ("more", json!([1]))]
+        for (claim, value) in [("aud", json!(["other", "web"])), ("exp", json!(1_795_181_400.5)), ("more", json!([1]))]
         {
             let mut claims = good();
             claims[claim] = value;
@@ -299,7 +300,7 @@ mod tests {
         assert_eq!(seen(true, request()).await, (alice, "/packets/红/claims".to_owned()));
         assert_eq!(seen(false, request()).await.0, None);
         // A client's token on a request of API Gateway is nothing without the authorizer's word.
-        let mut of_gateway = Request::from(LambdaRequest::ApiGatewayV2(Default::default()));
+        let mut of_gateway = Request::from(LambdaRequest::ApiGatewayV2(ApiGatewayV2httpRequest::default()));
         of_gateway.headers_mut().insert(AUTHORIZATION, token.parse().unwrap());
         let of_gateway = of_gateway.with_raw_http_path("/hongbao/packets/%2F");
         assert_eq!(seen(true, of_gateway).await, (None, "/packets/%2F".to_owned()));
