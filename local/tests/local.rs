@@ -137,7 +137,6 @@ async fn the_embedded_ledger_receives_no_tokens_and_any_other_does() {
             base_path: None,
             ledger_is_embedded,
             sandbox: None,
-            entrance: local::Entrance::Api,
         };
         let stack = Arc::new(Stack::connect(settings, None).await.unwrap());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -46,7 +46,7 @@ pub struct Alb {
 }
 
 impl Entrance {
-    /// An entrance with this base path at API Gateway.
+    /// An entrance behind this edge.
     #[must_use]
     pub const fn new(edge: Edge, alb: Option<Alb>) -> Self {
         Self { edge, alb }
@@ -151,7 +151,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::domain::UserId;
+    use crate::domain::{UserId, UserRates};
     use crate::http::request::user_of_token;
     use crate::http::{Answer, Code, respond};
 
@@ -163,7 +163,8 @@ mod tests {
             audiences: vec!["app".to_owned(), "web".to_owned()],
             origins: vec!["https://a.example".to_owned(), "https://b.example".to_owned()],
         };
-        Entrance { base_path: "/hongbao".to_owned(), alb: has_balancer.then_some(alb) }
+        let edge = Edge::new("/hongbao", UserRates { requests_a_second: 0, grabs_a_minute: 0 }, None);
+        Entrance::new(edge, has_balancer.then_some(alb))
     }
 
     fn encoded(text: &str) -> String {
