@@ -124,7 +124,7 @@ def test_the_dashboard_shows_each_outcome_and_what_the_stack_has(stack, reposito
         "existing": {"PublishToBus": [], "PublishToQueue": [], "Notify": []},
     }[stack.way]
     balancers = {metric[3] for metric in shown if metric[:1] == ["AWS/ApplicationELB"]}
-    assert balancers == ({stack.ids["Balancer"]} if "Entrance" in stack.parameters else set())
+    assert balancers == ({f"{stack.ids['Balancer']}.LoadBalancerFullName"} if "Entrance" in stack.parameters else set())
     queues = {metric[3] for metric in shown if metric[2:3] == ["QueueName"]}
     assert queues == {url.rpartition("/")[2] for url in client("sqs").list_queues().get("QueueUrls", [])}
 
