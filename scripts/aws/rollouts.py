@@ -15,6 +15,8 @@ from trial import Trial, Wrong, read, registers, until
 HOOK = ROOT / "scripts/aws/pre_traffic"
 # An update with a deployment takes a minute. A deployment under a raised alarm ends at once or not at all.
 UPDATE_S, BEGIN_S, REFUSAL_S = 900, 60, 90
+# So long after a deployment that failed one may begin that leads back.
+BACK_S = 15
 AT_ONCE, CANARY = "AllAtOnce", "Canary10Percent5Minutes"
 FUNCTION = "Settle"
 DEPLOYED = (FUNCTION, f"{FUNCTION}Aliaslive", f"{FUNCTION}DeploymentGroup", "ServerlessDeploymentApplication", "PreTraffic")
@@ -147,6 +149,7 @@ class Rollouts(Trial):
             return None if info["status"] in RUNNING else info
 
         info = until(ended, REFUSAL_S) or {"status": "InProgress"}
+        time.sleep(BACK_S)
         # It stops what still runs, and waits for what leads back.
         self.release.end_deployments()
         if self.live() != (version, False):
@@ -203,7 +206,8 @@ def rollback(stack):
     stack.release.rollback("good")
     live, status = stack.live(), stack.status()
     if (live, status) != ((good, False), "UPDATE_ROLLBACK_COMPLETE"):
-        raise Wrong(f"requests go to version {live[0]}{' and another' if live[1] else ''} in place of {good}, and the stack is {status}")
+        both = " and to another" if live[1] else ""
+        raise Wrong(f"requests go to version {live[0]}{both}; version {good} is the good one, and the stack is {status}")
     return f"it ended a canary: all is at version {good} after {time.monotonic() - begun:.0f} s, and the stack is {status}"
 
 

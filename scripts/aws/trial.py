@@ -62,7 +62,9 @@ class Trial:
         self.clients, self.ids, self.outcomes = {}, {}, {}
 
     def client(self, service):
-        return self.clients.setdefault(service, self.session.client(service))
+        if service not in self.clients:
+            self.clients[service] = self.session.client(service)
+        return self.clients[service]
 
     def status(self):
         try:

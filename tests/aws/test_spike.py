@@ -230,5 +230,5 @@ def test_it_deletes_a_stack_that_an_earlier_run_left(monkeypatch):
 def test_it_tries_what_the_templates_say():
     made = json.dumps(spike.template())
     assert "of the templates" not in made
-    for text in ("~hb:*", "SLIPS#*", "$context.routeKey", "/aws/vendedlogs/", "X-Edge-Key", "{{resolve:secretsmanager:${EdgeKeyArn}}}", "PasswordLength"):
+    for text in ("~hb:*", "SLIPS#*", "$context.routeKey", "/aws/vendedlogs/", "{{resolve:secretsmanager:${EdgeKeyArn}}}", "PasswordLength"):
         assert text in made
