@@ -85,7 +85,10 @@ class Account(test_releases.Account):
         found = super().list_stack_resources(StackName)["StackResourceSummaries"]
         names = {"PreTraffic": "AWS::Lambda::Function", "EdgeKey": "AWS::SecretsManager::Secret", "Alarm": "AWS::CloudWatch::Alarm"}
         found += [{"ResourceType": kind, "LogicalResourceId": name, "PhysicalResourceId": name} for name, kind in names.items()]
-        return {"StackResourceSummaries": [one | {"ResourceStatus": "CREATE_COMPLETE"} for one in found]}
+        made = [one | {"ResourceStatus": "CREATE_COMPLETE"} for one in found]
+        if self.fault == "no alias":
+            made = [one for one in made if one["LogicalResourceId"] != "SettleAliaslive"]
+        return {"StackResourceSummaries": made}
 
     def update_stack(self, **given):
         self.check("cloudformation", "update_stack", given)
@@ -240,6 +243,12 @@ def test_what_does_not_hold_is_named(monkeypatch, fault, subject, text):
         "no canary": {"the way back"},
         "a deployment after a rollback fails": {"after the good one"},
     }.get(fault, set())
+
+
+def test_it_says_what_was_not_made(monkeypatch):
+    held, found, _ = run(monkeypatch, "no alias")
+    assert not held and found.pop("edge key")[0] == "held"
+    assert set(found.values()) == {("no", "SettleAliaslive: was not made")}
 
 
 def test_it_deletes_its_stack_after_an_interruption(monkeypatch):
