@@ -278,7 +278,7 @@ preflight: ## Say what would fail in a deployment, and how to mend it
 	@scripts/install-tools.sh sam
 	@.tools/sam/bin/python scripts/aws/preflight.py $(ENV)
 
-# make spike ENV=dev. A stack of its own, with a few cents of cost, which it always deletes.
+# make spike ENV=dev. Two stacks of its own, with a few cents of cost, which it always deletes.
 spike: ## Try in the account what the deployment relies on and no document states
 	@scripts/install-tools.sh sam
 	@.tools/sam/bin/python scripts/aws/spike.py $(ENV)

@@ -1,5 +1,5 @@
-"""Tries in the account what the deployment relies on and no document of AWS states. It makes a stack of its own, stacks/spike.yaml,
-says what held, and always deletes the stack. It takes about ten minutes and costs a few cents.
+"""Tries in the account what the deployment relies on and no document of AWS states. It makes two stacks of its own from stacks/spike.yaml
+and stacks/rollouts.yaml, says what held, and always deletes them. It takes about a quarter of an hour and costs a few cents.
 
     make spike ENV=dev
 
@@ -7,7 +7,6 @@ Exit codes: 0, all of it held; 1, something did not; 2, the account can't be use
 """
 
 import argparse
-import dataclasses
 import json
 import sys
 import time
@@ -16,34 +15,15 @@ import urllib.request
 
 import botocore.exceptions
 
-from preflight import DENIED, ROOT, Environment, session
+import rollouts
+from preflight import DENIED, Environment, session
 from region import region_of
+from trial import Trial, Wrong, prove, read, registers, until
 
-CREATION_S, DELETION_S, PAUSE_S = 1200, 1200, 5
 # A new role is known everywhere after some seconds. An access log's lines arrive within some minutes.
 ROLE_S, LOG_S = 60, 300
 TRIES = []
-
-
-class Wrong(Exception):
-    """Something did not hold."""
-
-
-def tries(subject, *needed):
-    """Registers a try, which returns what it saw, or raises Wrong. It runs if the stack made each resource that it needs."""
-
-    def registered(function):
-        TRIES.append((subject, needed, function))
-        return function
-
-    return registered
-
-
-def read(name):
-    # SAM's own reader knows the short forms of CloudFormation, such as `!Ref`.
-    from samtranslator.yaml_helper import yaml_parse
-
-    return yaml_parse((ROOT / name).read_text())
+tries = registers(TRIES)
 
 
 def template():
@@ -61,78 +41,13 @@ def template():
     ]
     [policy] = resources["Writer"]["Properties"]["Policies"]
     policy["PolicyDocument"]["Statement"] = [written | {"Resource": {"Fn::GetAtt": ["Table", "Arn"]}}]
+    page = read("stacks/edge.yaml")["Resources"]["PageDistribution"]["Properties"]["DistributionConfig"]
+    [[header]] = [origin["OriginCustomHeaders"]["Fn::If"][1] for origin in page["Origins"] if "OriginCustomHeaders" in origin]
+    value = {"Fn::Sub": [header["HeaderValue"]["Fn::Sub"], {"EdgeKeyArn": {"Ref": "EdgeKey"}}]}
+    [origin] = resources["Distribution"]["Properties"]["DistributionConfig"]["Origins"]
+    origin["OriginCustomHeaders"] = [header | {"HeaderValue": value}]
+    resources["EdgeKey"]["Properties"] = {"GenerateSecretString": main["EdgeKey"]["Properties"]["GenerateSecretString"]}
     return made
-
-
-def until(work, seconds):
-    """What `work` returns, once that is not `None`; else `None`."""
-    end = time.monotonic() + seconds
-    while True:
-        found = work()
-        if found is not None or time.monotonic() > end:
-            return found
-        time.sleep(PAUSE_S)
-
-
-@dataclasses.dataclass
-class Spike:
-    session: object
-    stack: str
-
-    def __post_init__(self):
-        self.clients, self.ids, self.outcomes = {}, {}, {}
-
-    def client(self, service):
-        return self.clients.setdefault(service, self.session.client(service))
-
-    def status(self):
-        try:
-            return self.client("cloudformation").describe_stacks(StackName=self.stack)["Stacks"][0]["StackStatus"]
-        except botocore.exceptions.ClientError as error:
-            if error.response["Error"]["Code"] == "ValidationError":
-                return None
-            raise
-
-    def rests(self):
-        """The status, once nothing is in progress; `DELETE_COMPLETE` if there is no stack."""
-        status = self.status() or "DELETE_COMPLETE"
-        return None if status.endswith("_IN_PROGRESS") else status
-
-    def create(self):
-        """Makes the stack. A resource that fails takes no other with it."""
-        self.delete()
-        self.client("cloudformation").create_stack(
-            StackName=self.stack, TemplateBody=json.dumps(template()), Capabilities=["CAPABILITY_IAM"], DisableRollback=True
-        )
-        if until(self.rests, CREATION_S) is None:
-            raise Wrong(f"the stack is not made after {CREATION_S} s")
-        pages = self.client("cloudformation").get_paginator("list_stack_resources").paginate(StackName=self.stack)
-        for one in (one for page in pages for one in page["StackResourceSummaries"]):
-            name, status = one["LogicalResourceId"], one["ResourceStatus"]
-            self.ids[name] = one.get("PhysicalResourceId")
-            self.outcomes[name] = None if status == "CREATE_COMPLETE" else f"{status} {one.get('ResourceStatusReason', '')}".strip()
-
-    def delete(self):
-        if self.status():
-            self.client("cloudformation").delete_stack(StackName=self.stack)
-            status = until(self.rests, DELETION_S)
-            if status != "DELETE_COMPLETE":
-                raise Wrong(f"{self.stack} could not be deleted ({status}): aws cloudformation delete-stack --stack-name {self.stack}")
-
-    def run(self):
-        """For each try its subject, `held`, `no` or `?`, and what was seen."""
-        for subject, needed, function in TRIES:
-            lacking = [f"{name}: {self.outcomes.get(name, 'was not made')}" for name in needed if self.outcomes.get(name, "") is not None]
-            if lacking:
-                cancelled = all("cancelled" in one for one in lacking)
-                yield subject, "?" if cancelled else "no", "; ".join(lacking)
-                continue
-            try:
-                yield subject, "held", function(self)
-            except Wrong as wrong:
-                yield subject, "no", str(wrong)
-            except (botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError, OSError) as error:
-                yield subject, "?", str(error)
 
 
 def fetch(url):
@@ -247,21 +162,14 @@ def redis_serverless(spike):
     return f"a cache of {cache['Engine']} {cache.get('FullEngineVersion', '')} with the group of both users is available"
 
 
-def prove(spike, out=None):
-    """Whether all of it held. The stack is gone afterwards, whatever happens."""
-    out, begun = out or sys.stdout, time.monotonic()
-    print(f"Spike {spike.stack}: it makes a stack, and deletes it.\n", file=out, flush=True)
-    found = []
-    try:
-        spike.create()
-        for subject, kind, text in spike.run():
-            found.append(kind)
-            print(f"  {kind:<5} {subject:<18} {text}", file=out, flush=True)
-    finally:
-        spike.delete()
-        print(f"\n{spike.stack} is deleted, after {time.monotonic() - begun:.0f} s.", file=out)
-    print(f"{found.count('held')} held, {found.count('no')} did not, {found.count('?')} could not be tried.", file=out)
-    return set(found) == {"held"}
+@tries("edge header", "EdgeKey", "Distribution")
+def edge_header(spike):
+    key = spike.client("secretsmanager").get_secret_value(SecretId=spike.ids["EdgeKey"])["SecretString"]
+    config = spike.client("cloudfront").get_distribution_config(Id=spike.ids["Distribution"])["DistributionConfig"]
+    [header] = config["Origins"]["Items"][0]["CustomHeaders"]["Items"]
+    if header["HeaderValue"] != key:
+        raise Wrong(f"CloudFront sends {len(header['HeaderValue'])} characters that are not the secret's {len(key)}")
+    return f"CloudFront has the secret's {len(key)} characters for the header {header['HeaderName']}"
 
 
 def main():
@@ -269,9 +177,11 @@ def main():
     parser.add_argument("environment", help="a section of samconfig.toml, such as dev")
     environment = Environment(parser.parse_args().environment)
     # Users' ids in ElastiCache have at most 40 characters, and contain the name.
-    spike = Spike(session(region_of(environment.name)), f"{environment.stack[:23]}-spike")
+    account, stack = session(region_of(environment.name)), f"{environment.stack[:23]}-spike"
+    # ElastiCache and CloudFront take minutes, during which the rollouts are tried.
+    trials = [rollouts.Rollouts(account, f"{stack}-rollouts"), Trial(account, stack, template(), TRIES)]
     try:
-        sys.exit(0 if prove(spike) else 1)
+        sys.exit(0 if prove(trials) else 1)
     except Wrong as wrong:
         print(f"spike: {wrong}", file=sys.stderr)
         sys.exit(1)

@@ -99,6 +99,8 @@ class Endpoint:
             status, answer = self.invoke(path.split("/")[3], json.loads(body or "{}"), environ)
         elif path == f"/2021-10-31/functions/{REPAIRS}/url":
             status, answer = "200 OK", json.dumps({"FunctionUrl": f"{self.url}{URL_OF_REPAIRS}"}).encode()
+        elif path in ("/backup-jobs/", "/copy-jobs/"):
+            status, answer = "200 OK", b'{"BackupJobs": [], "CopyJobs": []}'
         elif path == URL_OF_REPAIRS:
             status, answer = self.operate(json.loads(body))
         elif own := getattr(self, f"on_{action}", None):

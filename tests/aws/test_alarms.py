@@ -163,6 +163,8 @@ def test_the_alarms_that_matter_most(stack, alarms):
     queues = [d["Value"] for m in metrics_of(alarms.get("DeadLetters", {"Metrics": []})) for d in m["Dimensions"]]
     found = [url.rpartition("/")[2] for url in client("sqs").list_queues().get("QueueUrls", [])]
     assert sorted(queues) == sorted(name for name in found if "DeadLetters" in name)
+    vaults = {d["Value"] for m in metrics_of(alarms.get("BackupsFailing", {"Metrics": []})) for d in m["Dimensions"]}
+    assert vaults == ({stack.ids["BackupVault"], "elsewhere"} if "BackupVaultArn" in stack.parameters else set())
     functions = {d["Value"] for m in metrics_of(alarms["FunctionErrors"]) for d in m["Dimensions"]}
     assert functions == {configuration["FunctionName"] for _, _, configuration in stack.called()}
     if stack.way == "nodes":

@@ -1,7 +1,8 @@
-"""`make spike` says of each thing that it tries whether it held, and deletes its stack whatever happens.
+"""`make spike` says of each thing that it tries whether it held, and deletes its stacks whatever happens. test_rollouts.py has the second
+stack.
 
-The stack is moto's. What moto lacks, the test answers: the rights of the role (by the rules of policies.py), the access log, and
-ElastiCache."""
+The stack is moto's. What moto lacks, the test answers: the rights of the role (by the rules of policies.py), the access log,
+ElastiCache, and what CloudFormation reads from a secret."""
 
 import functools
 import io
@@ -19,9 +20,11 @@ from policies import allows, statements_of
 from transformed import REGION
 
 import spike
+import trial
 
 STACK = "hongbao-dev-spike"
 OTHER = "an error of another kind"
+KEY = 64 * "k"
 
 
 class Clock:
@@ -38,7 +41,9 @@ class Clock:
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch):
-    monkeypatch.setattr(spike, "time", Clock())
+    clock = Clock()
+    for module in (spike, trial):
+        monkeypatch.setattr(module, "time", clock)
     with moto.mock_aws():
         parsing.get_model_map().update(emulated.OURS)
         yield
@@ -113,6 +118,12 @@ class Account:
         if model.name == "DescribeServerlessCaches":
             status = "create-failed" if self.fault == "no cache" else "available"
             return respond({"ServerlessCaches": [{"Status": status, "Engine": "valkey", "FullEngineVersion": "9.0"}]})
+        if model.name == "GetSecretValue":
+            return respond({"SecretString": KEY})
+        if model.name == "GetDistributionConfig":
+            value = "{{resolve:secretsmanager:x}}" if self.fault == "the reference itself" else KEY
+            origin = {"Id": "api", "CustomHeaders": {"Items": [{"HeaderName": "X-Edge-Key", "HeaderValue": value}]}}
+            return respond({"DistributionConfig": {"Origins": {"Items": [origin]}}})
         if model.name == "GetStage" and self.fault == "no settings":
             return respond({"StageName": "$default", "RouteSettings": {}})
         if model.name == "AssumeRole" and self.fault == "the role is not assumed":
@@ -120,7 +131,7 @@ class Account:
         if model.name == "GetStage" and self.fault == OTHER:
             raise ClientError({"Error": {"Code": "InternalError", "Message": "planted"}}, model.name)
         if model.name == "ListStackResources" and self.fault == "a resource fails":
-            made = {"AccessLogs", "Api", "Stage", "Table", "Writer", "RedisReader"}
+            made = {"AccessLogs", "Api", "Stage", "Table", "Writer", "RedisReader", "EdgeKey", "Distribution"}
             reasons = {"RedisUser": "AccessString is invalid", "RedisUsers": "Resource creation cancelled"}
             found = [(name, "CREATE_COMPLETE", "") for name in made] + [(n, "CREATE_FAILED", why) for n, why in reasons.items()]
             ids = {one["LogicalResourceId"]: one["PhysicalResourceId"] for one in resources()}
@@ -144,7 +155,7 @@ def run(monkeypatch, fault=None):
     """Whether all held, and the kind and the text of each subject."""
     Account(monkeypatch, fault)
     out = io.StringIO()
-    held = spike.prove(spike.Spike(session(), STACK), out)
+    held = trial.prove([trial.Trial(session(), STACK, spike.template(), spike.TRIES)], out)
     lines = [line for line in out.getvalue().splitlines() if line.startswith("  ")]
     return held, {line[8:26].strip(): (line[:8].strip(), line[27:]) for line in lines}
 
@@ -157,7 +168,7 @@ def is_gone():
 def test_where_all_of_it_holds_it_says_so_and_deletes_the_stack(monkeypatch):
     held, found = run(monkeypatch)
     assert held and {kind for kind, _ in found.values()} == {"held"}, found
-    assert set(found) == {subject for subject, _, _ in spike.TRIES} and len(found) == 5
+    assert set(found) == {subject for subject, _, _ in spike.TRIES} and len(found) == 6
     assert is_gone()
 
 
@@ -176,6 +187,7 @@ def test_where_all_of_it_holds_it_says_so_and_deletes_the_stack(monkeypatch):
         ("the role is not assumed", "leading keys", "no", "your credentials need sts:AssumeRole"),
         ("a user is not active", "redis' users", "no", "RedisUser is modifying"),
         ("no cache", "serverless redis", "no", "the cache is create-failed"),
+        ("the reference itself", "edge header", "no", "28 characters that are not the secret's 64"),
     ],
 )
 def test_what_does_not_hold_is_named(monkeypatch, fault, subject, kind, text):
@@ -200,6 +212,16 @@ def test_it_deletes_its_stack_after_an_interruption(monkeypatch):
     assert is_gone()
 
 
+def test_it_deletes_each_stack_also_if_another_one_stays(monkeypatch):
+    Account(monkeypatch)
+    first, second = (trial.Trial(session(), name, {"Resources": {"Q": {"Type": "AWS::SQS::Queue"}}}, []) for name in ("a", "b"))
+    second.delete = lambda: None
+    with pytest.raises(trial.Wrong, match="b could not be deleted"):
+        trial.prove([second, first], io.StringIO())
+    left = client("cloudformation").describe_stacks()["Stacks"]
+    assert [stack["StackName"] for stack in left] == ["b"]
+
+
 def test_it_deletes_a_stack_that_an_earlier_run_left(monkeypatch):
     client("cloudformation").create_stack(StackName=STACK, TemplateBody=json.dumps({"Resources": {"Q": {"Type": "AWS::SQS::Queue"}}}))
     assert run(monkeypatch)[0] and is_gone()
@@ -208,5 +230,5 @@ def test_it_deletes_a_stack_that_an_earlier_run_left(monkeypatch):
 def test_it_tries_what_the_templates_say():
     made = json.dumps(spike.template())
     assert "of the templates" not in made
-    for text in ("~hb:*", "SLIPS#*", "$context.routeKey", "/aws/vendedlogs/"):
+    for text in ("~hb:*", "SLIPS#*", "$context.routeKey", "/aws/vendedlogs/", "{{resolve:secretsmanager:${EdgeKeyArn}}}", "PasswordLength"):
         assert text in made
