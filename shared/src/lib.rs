@@ -19,6 +19,7 @@ pub mod ports;
 pub mod redis;
 pub mod service;
 pub mod telemetry;
+pub mod tickets;
 pub mod timeouts;
 pub mod wiring;
 

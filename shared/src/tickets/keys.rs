@@ -1,0 +1,120 @@
+use std::fmt;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, KeyAlgorithm};
+use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
+use serde::de::DeserializeOwned;
+
+use super::ring::use_ring;
+
+/// The most keys: an old one and a new one.
+const KEYS_MAX: usize = 2;
+/// The fewest bytes of a key of HS256 (RFC 7518, 3.2).
+const SECRET_BYTES_MIN: usize = 32;
+
+/// The keys that sign tickets, each with its id and its algorithm.
+#[derive(Clone)]
+pub struct TicketKeys(Vec<Key>);
+
+#[derive(Clone)]
+struct Key {
+    id: String,
+    algorithm: Algorithm,
+    key: DecodingKey,
+}
+
+/// Why a text has no keys. The message never shows the text.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum KeysError {
+    /// It is no set of keys.
+    #[error("must be a JWK Set (RFC 7517), {{\"keys\": [...]}}")]
+    NoSet,
+    /// There is none, or there are too many.
+    #[error("must have one key or two")]
+    Count,
+    /// One has no id, or both have the same.
+    #[error("each key must have a `kid` of its own")]
+    Id,
+    /// One is of another kind.
+    #[error("each key must be for HS256 (`kty` oct) or EdDSA (`kty` OKP, `crv` Ed25519)")]
+    Algorithm,
+    /// One is short.
+    #[error("a key for HS256 must have at least {SECRET_BYTES_MIN} bytes, in base64url without padding")]
+    Short,
+    /// One is private.
+    #[error("a key for EdDSA must be the public one, without `d`")]
+    Private,
+}
+
+impl TicketKeys {
+    /// Reads a JWK Set.
+    pub fn parse(text: &str) -> Result<Self, KeysError> {
+        use_ring();
+        let value: serde_json::Value = serde_json::from_str(text).map_err(|_| KeysError::NoSet)?;
+        let is_private = |key: &serde_json::Value| key.get("d").is_some();
+        if value["keys"].as_array().is_some_and(|keys| keys.iter().any(is_private)) {
+            return Err(KeysError::Private);
+        }
+        let set: JwkSet = serde_json::from_value(value).map_err(|_| KeysError::NoSet)?;
+        if set.keys.is_empty() || set.keys.len() > KEYS_MAX {
+            return Err(KeysError::Count);
+        }
+        let keys: Vec<Key> = set.keys.iter().map(Key::read).collect::<Result<_, _>>()?;
+        let is_twice = keys.iter().enumerate().any(|(place, key)| keys[..place].iter().any(|other| other.id == key.id));
+        if is_twice { Err(KeysError::Id) } else { Ok(Self(keys)) }
+    }
+
+    /// Whether one of them is the key that a token names. A token that names none has none.
+    pub fn knows(&self, token: &str) -> bool {
+        self.key_of(token).is_some()
+    }
+
+    /// The claims of a token that one of the keys has signed. The key decides the algorithm, never the token alone.
+    pub(super) fn claims<C: DeserializeOwned>(&self, token: &str) -> Option<C> {
+        let key = self.key_of(token)?;
+        let mut validation = Validation::new(key.algorithm);
+        // The caller knows the time and the user.
+        validation.required_spec_claims.clear();
+        (validation.validate_exp, validation.validate_nbf, validation.validate_aud) = (false, false, false);
+        Some(decode(token, &key.key, &validation).ok()?.claims)
+    }
+
+    fn key_of(&self, token: &str) -> Option<&Key> {
+        let header = decode_header(token).ok()?;
+        // What must be understood is not (RFC 7515, 4.1.11).
+        if header.crit.is_some() {
+            return None;
+        }
+        self.0.iter().find(|key| header.kid.as_deref() == Some(&key.id) && header.alg == key.algorithm)
+    }
+}
+
+impl Key {
+    fn read(jwk: &Jwk) -> Result<Self, KeysError> {
+        let id = jwk.common.key_id.clone().filter(|id| !id.is_empty()).ok_or(KeysError::Id)?;
+        let algorithm = match (&jwk.algorithm, jwk.common.key_algorithm) {
+            (AlgorithmParameters::OctetKey(key), None | Some(KeyAlgorithm::HS256)) => {
+                let bytes = URL_SAFE_NO_PAD.decode(&key.value).map_err(|_| KeysError::Short)?;
+                if bytes.len() < SECRET_BYTES_MIN {
+                    return Err(KeysError::Short);
+                }
+                Algorithm::HS256
+            }
+            (AlgorithmParameters::OctetKeyPair(pair), None | Some(KeyAlgorithm::EdDSA))
+                if pair.curve == EllipticCurve::Ed25519 =>
+            {
+                Algorithm::EdDSA
+            }
+            _ => return Err(KeysError::Algorithm),
+        };
+        let key = DecodingKey::from_jwk(jwk).map_err(|_| KeysError::Algorithm)?;
+        Ok(Self { id, algorithm, key })
+    }
+}
+
+impl fmt::Debug for TicketKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|key| &key.id)).finish()
+    }
+}

@@ -1,0 +1,200 @@
+//! Tickets: the app's word on who may grab, in a compact JWS (RFC 7515) that it signs. Nothing of a ticket is stored.
+
+mod keys;
+mod ring;
+
+use serde::Deserialize;
+
+pub use keys::{KeysError, TicketKeys};
+
+use crate::domain::{PacketId, Reference, Terms, Timestamp, UserId};
+
+/// The longest ticket, in characters. One has about 300.
+pub const CHARACTERS_MAX: usize = 2_048;
+/// What a ticket says of its audience.
+const AUDIENCE: &str = "hongbao:grab";
+/// How far the clock of the one who signed may be off, in seconds.
+const LEEWAY_S: u64 = 5;
+/// The longest time from `iat` to `exp`, in seconds.
+const LIFE_MAX_S: u64 = 24 * 60 * 60;
+
+/// Why a ticket admits nobody.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum TicketFault {
+    /// There is none.
+    Missing,
+    /// It is not signed by a known key, or is not this user's, or not for this packet.
+    Invalid,
+    /// It was valid until its `exp`.
+    Expired,
+}
+
+/// A ticket whose signature and times are right.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Ticket {
+    scope: Scope,
+    /// From when on it admits its user; `None`: at once.
+    pub not_before: Option<Timestamp>,
+}
+
+/// The packets that a ticket is for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Scope {
+    Packet(PacketId),
+    /// All packets of a sender with a reference.
+    Reference(UserId, Reference),
+}
+
+#[derive(Deserialize)]
+struct Claims {
+    aud: Audience,
+    sub: String,
+    pkt: Option<String>,
+    r#ref: Option<String>,
+    snd: Option<String>,
+    iat: u64,
+    exp: u64,
+    nbf: Option<u64>,
+}
+
+/// RFC 7519 allows one text, or a list.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Audience {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl TicketKeys {
+    /// The ticket in `text`, if it is `user`'s and valid at `now`. The caller checks with [`Ticket::is_for`] whether it is for the packet.
+    pub fn open(&self, text: &str, user: &UserId, now: Timestamp) -> Result<Ticket, TicketFault> {
+        if text.len() > CHARACTERS_MAX {
+            return Err(TicketFault::Invalid);
+        }
+        let claims: Claims = self.claims(text).ok_or(TicketFault::Invalid)?;
+        let is_ours = match &claims.aud {
+            Audience::One(one) => one == AUDIENCE,
+            Audience::Several(all) => all.iter().any(|one| one == AUDIENCE),
+        };
+        if !is_ours || claims.sub != user.as_str() {
+            return Err(TicketFault::Invalid);
+        }
+        let scope = claims.scope().ok_or(TicketFault::Invalid)?;
+        let now_s = now.ms() / 1_000;
+        let life = claims.exp.checked_sub(claims.iat).filter(|life| *life <= LIFE_MAX_S);
+        if life.is_none() || claims.iat > now_s + LEEWAY_S {
+            return Err(TicketFault::Invalid);
+        }
+        if claims.exp + LEEWAY_S <= now_s {
+            return Err(TicketFault::Expired);
+        }
+        let not_before = claims.nbf.filter(|nbf| *nbf > now_s + LEEWAY_S);
+        let not_before = not_before.map(|nbf| Timestamp::from_ms(nbf.saturating_mul(1_000)));
+        Ok(Ticket { scope, not_before })
+    }
+}
+
+impl Claims {
+    /// Exactly one of a packet and a reference. A reference is its sender's.
+    fn scope(&self) -> Option<Scope> {
+        match (&self.pkt, &self.r#ref, &self.snd) {
+            (Some(id), None, None) => Some(Scope::Packet(id.parse().ok()?)),
+            (None, Some(reference), Some(sender)) => {
+                Some(Scope::Reference(sender.parse().ok()?, reference.parse().ok()?))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Ticket {
+    /// The packet, if it is for a single one: that needs no reading of its terms.
+    pub fn packet(&self) -> Option<PacketId> {
+        match self.scope {
+            Scope::Packet(id) => Some(id),
+            Scope::Reference(..) => None,
+        }
+    }
+
+    /// Whether it is for the packet of these terms.
+    pub fn is_for(&self, terms: &Terms) -> bool {
+        match &self.scope {
+            Scope::Packet(id) => *id == terms.id,
+            Scope::Reference(sender, reference) => {
+                *sender == terms.sender && terms.labels.reference.as_ref() == Some(reference)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::domain::Labels;
+
+    /// Tokens and their verdicts, which other implementations check too.
+    fn vectors() -> Value {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/tickets.json");
+        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn each_token_has_its_verdict() {
+        let file = vectors();
+        let keys = TicketKeys::parse(&file["keys"].to_string()).unwrap();
+        let text = |vector: &Value, name: &str| vector[name].as_str().unwrap().to_owned();
+        for vector in file["vectors"].as_array().unwrap() {
+            let now = Timestamp::from_ms(vector["at"].as_u64().unwrap() * 1_000);
+            let terms = Terms {
+                id: text(vector, "packet").parse().unwrap(),
+                sender: text(vector, "sender").parse().unwrap(),
+                labels: Labels { reference: Some(text(vector, "reference").parse().unwrap()), ..Labels::default() },
+                ..Terms::sample()
+            };
+            let opened = keys.open(&text(vector, "token"), &text(vector, "user").parse().unwrap(), now);
+            let verdict = match &opened {
+                Ok(ticket) if !ticket.is_for(&terms) => "foreign",
+                Ok(Ticket { not_before: Some(_), .. }) => "early",
+                Ok(_) => "valid",
+                Err(TicketFault::Expired) => "expired",
+                Err(_) => "invalid",
+            };
+            assert_eq!(verdict, vector["verdict"], "{}: {opened:?}", vector["name"]);
+            if verdict == "early" {
+                let not_before = opened.unwrap().not_before.map(|at| at.ms() / 1_000);
+                assert_eq!(not_before, vector["not_before"].as_u64(), "{}", vector["name"]);
+            }
+        }
+    }
+
+    #[test]
+    fn keys_are_one_or_two_of_the_two_kinds() {
+        let secret = |id: &str, bytes: usize| json!({"kty": "oct", "kid": id, "k": "A".repeat(bytes * 4 / 3 + 1)});
+        let public = json!({"kty": "OKP", "crv": "Ed25519", "kid": "b", "x": "A".repeat(43)});
+        let parse = |keys: &[&Value]| TicketKeys::parse(&json!({ "keys": keys }).to_string());
+        assert!(parse(&[&secret("a", 32), &public]).is_ok());
+        let named = |mut key: Value, name: &str, value: Value| {
+            key[name] = value;
+            key
+        };
+        for (keys, error) in [
+            (vec![], KeysError::Count),
+            (vec![secret("a", 32), secret("b", 32), secret("c", 32)], KeysError::Count),
+            (vec![secret("a", 32), secret("a", 64)], KeysError::Id),
+            (vec![secret("", 32)], KeysError::Id),
+            (vec![secret("a", 31)], KeysError::Short),
+            (vec![named(secret("a", 32), "k", json!("no base64!"))], KeysError::Short),
+            (vec![named(secret("a", 64), "alg", json!("HS512"))], KeysError::Algorithm),
+            (vec![named(public.clone(), "crv", json!("X25519"))], KeysError::Algorithm),
+            (vec![named(public.clone(), "d", json!("A".repeat(43)))], KeysError::Private),
+            (vec![json!({"kty": "RSA", "kid": "r", "n": "AQAB", "e": "AQAB"})], KeysError::Algorithm),
+        ] {
+            assert_eq!(parse(&keys.iter().collect::<Vec<_>>()).err(), Some(error), "{keys:?}");
+        }
+        for text in ["", "{}", "[]", "7", r#"{"keys": 7}"#, r#"{"keys": [{}]}"#] {
+            assert_eq!(TicketKeys::parse(text).err(), Some(KeysError::NoSet), "{text}");
+        }
+    }
+}
