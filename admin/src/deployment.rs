@@ -202,7 +202,7 @@ impl Deployed {
     fn at(mut config: Config, client: Client, endpoint: Option<&str>) -> Result<Self, RedisConfigError> {
         let redis = config.redis.get_or_insert_with(|| RedisConfig::new(""));
         if redis.aws.region().is_none() {
-            redis.aws = wiring::environment_for_redis();
+            redis.aws = wiring::environment_for_secrets();
         }
         let connection = Connection::new(redis)?;
         let auditor = Auditor::new(client.clone(), config.table.clone());

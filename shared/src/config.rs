@@ -9,6 +9,7 @@ use crate::domain::{AckMode, Amount, DayZone, Limits, MAX_BALANCE, MAX_MOVEMENT,
 use crate::http::{Alb, Edge, Entrance};
 use crate::redis::{Authorities, Connection, IamAuth, RedisConfig, RedisConfigError};
 use crate::service::SendPolicy;
+use crate::tickets::TicketKeys;
 
 /// The configuration of a process, from its environment variables.
 #[derive(Clone, Debug)]
@@ -40,6 +41,8 @@ pub struct Config {
     /// `ENTRANCE` (`api`): `alb` where an Application Load Balancer calls the function for users. `JWT_ISSUER` and `JWT_AUDIENCE` (required
     /// by `alb`), `CORS_ORIGINS` (none): which tokens count then, and which pages may call. Lists have commas.
     pub alb: Option<Alb>,
+    /// `TICKET_SECRET`, `TICKET_KEYS` (none): the secret with the keys that sign tickets, or these keys themselves.
+    pub tickets: Option<TicketSource>,
     /// `START_SPREAD_MS` (5000): within which time after a packet's start users who asked early should ask again.
     pub start_spread: Duration,
     /// `OPERATE_REPAIRS` (`false`): whether the function operate runs the commands that repair, and only those, or those that read.
@@ -52,6 +55,15 @@ pub struct Config {
     pub event_dead_letters: String,
     /// `WEBHOOK_URL`, `WEBHOOK_SECRET`, `WEBHOOK_QUEUE`, `WEBHOOK_DEAD_LETTERS` (required by notify), `WEBHOOK_ADDRESSES` (`public`): where events go.
     pub webhooks: WebhookConfig,
+}
+
+/// Where the keys come from that sign tickets.
+#[derive(Clone, Debug)]
+pub enum TicketSource {
+    /// They never change.
+    Keys(TicketKeys),
+    /// A secret of Secrets Manager.
+    Secret(String),
 }
 
 /// Where events go as webhooks.
@@ -160,6 +172,7 @@ impl Config {
             grabs_a_minute: reader.number("USER_GRABS", 0, 0..=10_000),
         };
         let alb = reader.alb();
+        let tickets = reader.tickets();
         let log_key = reader.get("LOG_KEY");
         let edge_key = reader.get("EDGE_KEY");
         let webhooks = reader.webhooks(needs == Needs::Webhooks);
@@ -178,6 +191,7 @@ impl Config {
             user_rates,
             edge_key,
             alb,
+            tickets,
             start_spread: Duration::from_millis(start_spread),
             settle_grace: Duration::from_millis(settle_grace),
             event_target,
@@ -266,6 +280,17 @@ impl Reader<'_> {
         let audiences = list(self.wanted("JWT_AUDIENCE", is_alb));
         let origins = list(self.get("CORS_ORIGINS").unwrap_or_default());
         is_alb.then_some(Alb { issuer, audiences, origins })
+    }
+
+    fn tickets(&mut self) -> Option<TicketSource> {
+        let keys = self.get("TICKET_KEYS").and_then(|text| match TicketKeys::parse(&text) {
+            Ok(keys) => Some(TicketSource::Keys(keys)),
+            Err(error) => {
+                self.fault("TICKET_KEYS", &error.to_string());
+                None
+            }
+        });
+        keys.or_else(|| self.get("TICKET_SECRET").map(TicketSource::Secret))
     }
 
     fn webhooks(&mut self, are_needed: bool) -> WebhookConfig {

@@ -17,6 +17,7 @@ pub mod logs;
 pub mod memory;
 pub mod ports;
 pub mod redis;
+pub mod secret;
 pub mod service;
 pub mod telemetry;
 pub mod tickets;

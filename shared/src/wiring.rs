@@ -15,14 +15,16 @@ use aws_smithy_http_client::Builder;
 use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 
-use crate::config::Config;
+use crate::config::{Config, TicketSource};
 use crate::dynamodb::SdkTable;
 use crate::ledger::Ledger;
 use crate::logs;
 use crate::ports::{Clock, Entropy, System};
 use crate::redis::{Connection, RedisConfig, RedisConfigError, RedisStore, Server};
+use crate::secret::Secret;
 use crate::service::{ClosePacket, GrabSlip, SendPacket, Settle, Stores, ViewPackets, Wallets};
 use crate::telemetry::Meter;
+use crate::tickets::TicketKeys;
 use crate::timeouts;
 
 /// The most tries of one call. The ledger repeats its transactions beyond that.
@@ -66,8 +68,8 @@ pub fn environment() -> SdkConfig {
     environment_for("AWS_ENDPOINT_URL_DYNAMODB")
 }
 
-/// The same to sign in to Redis: the endpoint is that of its secret.
-pub fn environment_for_redis() -> SdkConfig {
+/// The same for secrets: those of Redis, of tickets and of webhooks.
+pub fn environment_for_secrets() -> SdkConfig {
     environment_for("AWS_ENDPOINT_URL_SECRETS_MANAGER")
 }
 
@@ -150,12 +152,20 @@ impl LedgerWiring {
     }
 }
 
+fn ticket_keys(source: TicketSource) -> Arc<Secret<TicketKeys>> {
+    let parse = |text: &str| TicketKeys::parse(text).map_err(|error| error.to_string());
+    Arc::new(match source {
+        TicketSource::Keys(keys) => Secret::Given(Arc::new(keys)),
+        TicketSource::Secret(id) => Secret::stored(&environment_for_secrets(), id, parse),
+    })
+}
+
 /// The connection to the Redis that `config` names. Connects to nothing yet.
 pub fn redis(config: &Config) -> Result<Connection, RedisConfigError> {
     // A configuration without a Redis is refused like one with an invalid address.
     let mut redis = config.redis.clone().unwrap_or_else(|| RedisConfig::new(""));
     if redis.aws.region().is_none() {
-        redis.aws = environment_for_redis();
+        redis.aws = environment_for_secrets();
     }
     Connection::new(&redis)
 }
@@ -184,7 +194,8 @@ impl<S: Server> Wiring<S> {
         let hot = Arc::new(RedisStore::new(server).metered(Arc::clone(&meter)));
         let base = LedgerWiring::over(table, config, environment.clone());
         let stores = Stores::new(Arc::clone(&base.ledger), hot, environment.clock, environment.entropy);
-        Self { base, stores: stores.metered(meter) }
+        let ticket_keys = base.config.tickets.clone().map(ticket_keys);
+        Self { base, stores: stores.metered(meter).taking_tickets(ticket_keys) }
     }
 
     /// The wiring of the ledger only.

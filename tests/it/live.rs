@@ -9,7 +9,7 @@ use futures::future::join_all;
 use redis::cmd;
 use shared::domain::{Claim, PartId, Terms, UserId};
 use shared::redis::{PartKeys, fields};
-use shared::service::{ClaimsAsked, ClaimsView, GrabOutcome, Order, PacketView, Status, Viewed};
+use shared::service::{Asker, ClaimsAsked, ClaimsView, GrabOutcome, Order, PacketView, Status, Viewed};
 use tests::{Process, Setup, World, audit, packet, user, users};
 
 /// A packet in one part, a process that sends and grabs, and a process that only views.
@@ -56,7 +56,7 @@ impl Scene {
 }
 
 async fn view(process: &Process, terms: &Terms, viewer: &UserId) -> PacketView {
-    match process.view.packet(terms.id, viewer).await.unwrap() {
+    match process.view.packet(terms.id, viewer, &Asker::Operator).await.unwrap() {
         Viewed::Shown(view) => view,
         other => panic!("{other:?}"),
     }
@@ -66,7 +66,7 @@ async fn claims(process: &Process, terms: &Terms) -> Vec<(UserId, Claim)> {
     let (mut all, mut after) = (Vec::new(), None);
     loop {
         let asked = ClaimsAsked { order: Order::Slip, cursor: after, limit: 100 };
-        let page = process.view.claims(terms.id, Some(&terms.sender), &asked).await.unwrap();
+        let page = process.view.claims(terms.id, Some(&terms.sender), &Asker::Operator, &asked).await.unwrap();
         let Viewed::Shown(ClaimsView { claims, .. }) = page else { panic!("{page:?}") };
         all.extend(claims.rows.into_iter().map(|row| (row.user, row.claim)));
         after = claims.next;

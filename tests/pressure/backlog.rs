@@ -92,6 +92,7 @@ async fn send(all: &Wiring, slips: u32) -> Vec<(PartId, u32)> {
             expires_in: Duration::from_hours(24),
             passphrase: None,
             recipients: None,
+            wants_ticket: false,
             labels: shared::domain::Labels::default(),
         };
         match send.send(packet, &format!("key-{left}").parse().unwrap()).await.unwrap() {

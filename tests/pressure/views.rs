@@ -12,7 +12,7 @@ use shared::memory::MemoryTable;
 use shared::ports::{Clock, System};
 use shared::redis::test_server::TestServer;
 use shared::redis::{Connection, RedisConfig, RedisStore};
-use shared::service::{GrabOutcome, GrabSlip, SendOutcome, SendPacket, SendPolicy, Stores, ViewPackets, Viewed};
+use shared::service::{Asker, GrabOutcome, GrabSlip, SendOutcome, SendPacket, SendPolicy, Stores, ViewPackets, Viewed};
 use tests::{packet, user};
 
 const SLIPS: u32 = 100_000;
@@ -55,7 +55,7 @@ pub async fn run() -> bool {
     let grab_all = async |from: usize, to: usize| {
         let grabs = (from..to).map(|n| {
             let (grab, id) = (Arc::clone(&grab), terms.id);
-            async move { grab.grab(id, &user(&format!("user{n:08}")), None).await }
+            async move { grab.grab(id, &user(&format!("user{n:08}")), None, &Asker::Operator).await }
         });
         let grabbed: Vec<_> = stream::iter(grabs).buffer_unordered(GRABS_AT_ONCE).collect().await;
         assert!(grabbed.iter().all(|grabbed| matches!(grabbed, Ok(GrabOutcome::Grabbed { .. }))), "a grab failed");
@@ -78,7 +78,7 @@ pub async fn run() -> bool {
         claimed += CHANGES;
         let (before, of_info) = sent_bytes().await;
         let begun = Instant::now();
-        let seen = view.packet(terms.id, &sender).await.unwrap();
+        let seen = view.packet(terms.id, &sender, &Asker::Operator).await.unwrap();
         took.push(begun.elapsed());
         most = most.max(sent_bytes().await.0 - before - of_info);
         let Viewed::Shown(seen) = seen else { panic!("{seen:?}") };

@@ -21,7 +21,7 @@ use shared::ports::{Clock, System};
 use shared::redis::test_server::{TestCluster, TestServer, poll};
 use shared::redis::{Connection, RedisConfig, RedisStore};
 use shared::service::{
-    ClosePacket, Failure, GrabOutcome, GrabSlip, NewPacket, Report, SendOutcome, SendPacket, SendPolicy, Settle,
+    Asker, ClosePacket, Failure, GrabOutcome, GrabSlip, NewPacket, Report, SendOutcome, SendPacket, SendPolicy, Settle,
     Stores, ViewPackets, Wallets,
 };
 use tokio::time::Instant;
@@ -57,6 +57,7 @@ pub fn packet(sender: &UserId, total: u64, count: u32) -> NewPacket {
         expires_in: Duration::from_hours(1),
         passphrase: None,
         recipients: None,
+        wants_ticket: false,
         labels: shared::domain::Labels::default(),
     }
 }
@@ -347,12 +348,13 @@ impl Process {
 
     /// Grabs without a passphrase.
     pub async fn grab(&self, id: PacketId, user: &UserId) -> Result<GrabOutcome, Failure> {
-        self.grab.grab(id, user, None).await
+        self.grab.grab(id, user, None, &Asker::Operator).await
     }
 
     /// Grabs with a passphrase.
     pub async fn grab_saying(&self, id: PacketId, user: &UserId, words: &str) -> Result<GrabOutcome, Failure> {
-        self.grab.grab(id, user, Some(PassphraseDigest::new(id, &Passphrase::new(words)))).await
+        let passphrase = PassphraseDigest::new(id, &Passphrase::new(words));
+        self.grab.grab(id, user, Some(passphrase), &Asker::Operator).await
     }
 
     /// A run of settle of all partitions.

@@ -9,7 +9,7 @@ use std::time::Instant;
 use lambda_http::{Body, Request, Response};
 use serde::{Deserialize, Serialize};
 use shared::domain::{PacketId, Passphrase, PassphraseDigest, Refusal};
-use shared::http::{Answer, Code, Problem, Route, before_deadline, parse_body, respond, route, user_of};
+use shared::http::{Answer, Code, Problem, Route, asker, before_deadline, parse_body, respond, route, user_of};
 use shared::ports::{HotStore, Table};
 use shared::service::{GrabOutcome, GrabSlip};
 use shared::telemetry::{GrabEnd, Meter};
@@ -70,7 +70,7 @@ async fn answer<T: Table, H: HotStore>(grab: &GrabSlip<T, H>, request: &Request)
     let packet_id: PacketId = packet_id.parse().map_err(|_| Problem::packet_not_found())?;
     let passphrase = passphrase.map(|text| PassphraseDigest::new(packet_id, &Passphrase::new(&text)));
 
-    match grab.grab(packet_id, &user, passphrase).await? {
+    match grab.grab(packet_id, &user, passphrase, &asker(request, who)).await? {
         GrabOutcome::Grabbed { claim, replayed } => {
             if replayed {
                 grab.meter().replayed();
@@ -91,6 +91,7 @@ async fn answer<T: Table, H: HotStore>(grab: &GrabSlip<T, H>, request: &Request)
             ended(grab.meter(), GrabEnd::NotStarted, &body)
         }
         GrabOutcome::Refused(refusal) => Err(refused(refusal)),
+        GrabOutcome::NoTicket(fault) => Err(Problem::no_ticket(fault)),
         GrabOutcome::Suspended => Err(Problem::account_suspended()),
         GrabOutcome::NotFound => Err(Problem::packet_not_found()),
     }

@@ -14,8 +14,7 @@ fn main() -> Result<(), Error> {
 
 async fn serve() -> Result<(), Error> {
     let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
-    let (table, entrance) =
-        (config.table.clone(), Arc::new(config.entrance()));
+    let (table, entrance) = (config.table.clone(), Arc::new(config.entrance()));
     let wiring = Wiring::new(config, wiring::dynamodb(&wiring::environment()))?;
     wiring.connect().await;
     let grab = wiring.grab_slip();

@@ -25,7 +25,7 @@ use shared::telemetry::MetricLine;
 pub use attempt::handle;
 pub use client::{ANSWER_MAX, Receiver, ReceiverError};
 pub use retry::{RECEIVES_MAX, pause};
-pub use secret::{SecretError, SecretSource, Secrets};
+pub use secret::{SecretError, Secrets};
 pub use webhook::{Undelivered, Webhook};
 
 /// A message of a queue.

@@ -7,12 +7,13 @@ use std::time::Duration;
 use aws_sdk_sqs::config::retry::RetryConfig;
 use aws_sdk_sqs::config::timeout::TimeoutConfig;
 use lambda_runtime::{Error, LambdaEvent, run_concurrent, service_fn};
-use notify::{Queue, QueueError, Queued, Receiver, SecretSource, Webhook};
+use notify::{Queue, QueueError, Queued, Receiver, Secrets, Webhook};
 use shared::config::Config;
 use shared::dynamodb::SdkTable;
 use shared::events::batch::Batch;
 use shared::ledger::Ledger;
 use shared::ports::{Clock, System};
+use shared::secret::Secret;
 use shared::wiring;
 
 /// How long a call to the queue or to Secrets Manager may take, with its retries.
@@ -46,11 +47,8 @@ fn main() -> Result<(), Error> {
 async fn serve() -> Result<(), Error> {
     let Config { webhooks, table, .. } = Config::for_webhooks(|name| std::env::var(name).ok())?;
     let bounds = TimeoutConfig::builder().operation_timeout(CALL_MAX).build();
-    let aws = wiring::environment_for("AWS_ENDPOINT_URL_SECRETS_MANAGER");
-    let secrets = aws_sdk_secretsmanager::config::Builder::from(&aws)
-        .timeout_config(bounds.clone())
-        .retry_config(RetryConfig::standard());
-    let secrets = aws_sdk_secretsmanager::Client::from_conf(secrets.build());
+    let aws = wiring::environment_for_secrets();
+    let secrets = Secret::stored(&aws, webhooks.secret, |text| Secrets::parse(text).map_err(|error| error.to_string()));
     let aws = wiring::environment_for("AWS_ENDPOINT_URL_SQS");
     let sqs = aws_sdk_sqs::config::Builder::from(&aws).timeout_config(bounds).retry_config(RetryConfig::standard());
     let sqs = Sqs {
@@ -61,7 +59,7 @@ async fn serve() -> Result<(), Error> {
     let dynamodb = wiring::dynamodb(&wiring::environment());
     let ledger = Ledger::new(SdkTable::new(dynamodb, table.clone()), Arc::new(System));
     let receiver = Receiver::new(&webhooks.url, webhooks.addresses, false)?;
-    let webhook = Webhook::new(receiver, SecretSource::stored(secrets, webhooks.secret));
+    let webhook = Webhook::new(receiver, secrets);
     let shared = Arc::new((webhook, ledger, sqs, table));
     run_concurrent(service_fn(move |event: LambdaEvent<Batch<Queued>>| {
         let shared = Arc::clone(&shared);

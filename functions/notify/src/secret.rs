@@ -1,24 +1,17 @@
-//! The secrets that sign webhooks, and where they come from.
+//! The secrets that sign webhooks.
 
 use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
 
-use aws_sdk_secretsmanager::Client;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
-use tokio::sync::Mutex;
-use tokio::time::Instant;
 
 /// The fewest bytes of a secret, by the specification.
 const BYTES_MIN: usize = 24;
 /// The base64 of the shortest secret.
 const CHARACTERS_MIN: usize = BYTES_MIN / 3 * 4;
 const PREFIX: &str = "whsec_";
-/// How long a secret from Secrets Manager is used before it is read again: a rotation takes effect within this time.
-const READ_EVERY: Duration = Duration::from_mins(5);
 
 /// One secret or, while it is rotated, several.
 #[derive(Clone)]
@@ -95,68 +88,6 @@ fn decoded(encoded: &str) -> Result<Vec<u8>, SecretError> {
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Secrets({})", self.0.len())
-    }
-}
-
-/// Where the secrets come from.
-#[derive(Debug)]
-pub enum SecretSource {
-    /// They never change.
-    Given(Arc<Secrets>),
-    /// A secret of Secrets Manager.
-    Stored(Box<Stored>),
-}
-
-/// See [`SecretSource::Stored`].
-#[derive(Debug)]
-pub struct Stored {
-    client: Client,
-    id: String,
-    /// What was last read, and when. Locked while it is read, so that all who want it share one read.
-    known: Mutex<Option<(Instant, Arc<Secrets>)>>,
-}
-
-impl SecretSource {
-    /// The secret `id` of Secrets Manager.
-    pub fn stored(client: Client, id: String) -> Self {
-        Self::Stored(Box::new(Stored { client, id, known: Mutex::default() }))
-    }
-
-    /// The secrets of now. If they can't be read again, the old ones serve; then both sides have what they had.
-    pub async fn current(&self) -> Result<Arc<Secrets>, String> {
-        let stored = match self {
-            Self::Given(secrets) => return Ok(Arc::clone(secrets)),
-            Self::Stored(stored) => stored,
-        };
-        let mut known = stored.known.lock().await;
-        if let Some((read_at, secrets)) = &*known
-            && read_at.elapsed() < READ_EVERY
-        {
-            return Ok(Arc::clone(secrets));
-        }
-        match (stored.read().await, &mut *known) {
-            (Ok(secrets), known) => {
-                let secrets = Arc::new(secrets);
-                *known = Some((Instant::now(), Arc::clone(&secrets)));
-                Ok(secrets)
-            }
-            (Err(cause), Some((read_at, secrets))) => {
-                tracing::warn!(cause, "the secret of webhooks can't be read again");
-                *read_at = Instant::now();
-                Ok(Arc::clone(secrets))
-            }
-            (Err(cause), None) => Err(cause),
-        }
-    }
-}
-
-impl Stored {
-    /// Reads the secret. An error never shows what stands in it.
-    async fn read(&self) -> Result<Secrets, String> {
-        let asked = self.client.get_secret_value().secret_id(&self.id).send().await;
-        let answer = asked.map_err(|error| shared::error_chain(&error))?;
-        let text = answer.secret_string.ok_or("the secret is not a text")?;
-        Secrets::parse(&text).map_err(|error| error.to_string())
     }
 }
 

@@ -7,10 +7,11 @@ use serde::Serialize;
 use shared::domain::Timestamp;
 use shared::events::Event;
 use shared::ports::{Clock as _, System};
+use shared::secret::Secret;
 
 use crate::client::{PostError, Receiver};
 use crate::retry;
-use crate::secret::{SecretSource, Secrets};
+use crate::secret::Secrets;
 
 const ID: HeaderName = HeaderName::from_static("webhook-id");
 const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
@@ -68,7 +69,7 @@ struct Signed {
 #[derive(Debug)]
 pub struct Webhook {
     receiver: Receiver,
-    secrets: SecretSource,
+    secrets: Secret<Secrets>,
 }
 
 /// Reads the event of a message.
@@ -89,7 +90,7 @@ fn sign(event: &Event, secrets: &Secrets, now: Timestamp) -> Result<Signed, Unde
 
 impl Webhook {
     /// Webhooks to `receiver`, signed by `secrets`.
-    pub const fn new(receiver: Receiver, secrets: SecretSource) -> Self {
+    pub const fn new(receiver: Receiver, secrets: Secret<Secrets>) -> Self {
         Self { receiver, secrets }
     }
 

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use notify::{
-    ANSWER_MAX, Attributes, Handled, Queue, QueueError, Queued, RECEIVES_MAX, Receiver, SecretSource, Secrets,
-    Undelivered, Webhook, pause,
+    ANSWER_MAX, Attributes, Handled, Queue, QueueError, Queued, RECEIVES_MAX, Receiver, Secrets, Undelivered, Webhook,
+    pause,
 };
 use shared::config::WebhookAddresses;
 use shared::domain::Timestamp;
@@ -16,6 +16,7 @@ use shared::events::batch::{Answer, Batch};
 use shared::ledger::{Ledger, ReceiverState};
 use shared::memory::MemoryTable;
 use shared::ports::{Clock, System};
+use shared::secret::Secret;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -134,7 +135,7 @@ fn whole(read: &[u8]) -> Option<String> {
 fn webhook(url: &str, rule: WebhookAddresses) -> Webhook {
     shared::redis::install_crypto_provider();
     let receiver = Receiver::new(url, rule, true).unwrap();
-    Webhook::new(receiver, SecretSource::Given(Arc::new(Secrets::parse(SECRET).unwrap())))
+    Webhook::new(receiver, Secret::Given(Arc::new(Secrets::parse(SECRET).unwrap())))
 }
 
 fn event(slip: u32) -> String {

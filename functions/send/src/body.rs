@@ -25,6 +25,7 @@ struct SendBody {
     expires_in_s: Option<Int>,
     passphrase: Option<String>,
     recipients: Option<Vec<String>>,
+    eligibility: Option<String>,
     cover: Option<String>,
     reference: Option<String>,
     metadata: Option<Texts>,
@@ -58,14 +59,19 @@ impl<'de> Deserialize<'de> for Texts {
 }
 
 /// The packet of a request's body, or the body's errors.
-pub fn new_packet(request: &Request, sender: UserId, limits: &Limits) -> Result<NewPacket, Problem> {
+pub fn new_packet(
+    request: &Request,
+    sender: UserId,
+    limits: &Limits,
+    takes_tickets: bool,
+) -> Result<NewPacket, Problem> {
     let body = parse_body(request, BODY_BYTES_MAX)?
         .ok_or_else(|| Problem::new(Code::InvalidRequest, "The body must be a JSON object."))?;
-    within_limits(sender, body, limits)
+    within_limits(sender, body, limits, takes_tickets)
 }
 
 /// The packet, or all errors.
-fn within_limits(sender: UserId, body: SendBody, limits: &Limits) -> Result<NewPacket, Problem> {
+fn within_limits(sender: UserId, body: SendBody, limits: &Limits, takes_tickets: bool) -> Result<NewPacket, Problem> {
     let mut fields = Fields::default();
     let split = match &*body.split {
         "random" => Some(Split::Random),
@@ -108,9 +114,17 @@ fn within_limits(sender: UserId, body: SendBody, limits: &Limits) -> Result<NewP
         None => Some(None),
         Some(users) => recipients(&users, &mut fields).map(Some),
     };
+    let wants_ticket = match (body.eligibility.as_deref(), takes_tickets) {
+        (None, _) => Some(false),
+        (Some("ticket"), true) => Some(true),
+        (Some("ticket"), false) => {
+            fields.check("eligibility", None, "needs the keys of tickets, which this deployment does not have")
+        }
+        _ => fields.check("eligibility", None, "must be ticket"),
+    };
     let labels = labels(body.cover.as_deref(), body.reference.as_deref(), body.metadata, &mut fields);
     fields.finish()?;
-    match (split, total, count, greeting, starts_at, expires_in, passphrase, recipients) {
+    match (split, total, count, greeting, starts_at, expires_in, passphrase, recipients, wants_ticket) {
         (
             Some(split),
             Some(total),
@@ -120,6 +134,7 @@ fn within_limits(sender: UserId, body: SendBody, limits: &Limits) -> Result<NewP
             Some(expires_in),
             Some(passphrase),
             Some(recipients),
+            Some(wants_ticket),
         ) => Ok(NewPacket {
             sender,
             split,
@@ -130,6 +145,7 @@ fn within_limits(sender: UserId, body: SendBody, limits: &Limits) -> Result<NewP
             expires_in,
             passphrase,
             recipients,
+            wants_ticket,
             labels,
         }),
         _ => Err(Problem::new(Code::InvalidRequest, "The request is not valid.")),

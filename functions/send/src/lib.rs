@@ -63,7 +63,7 @@ async fn send_packet<T: Table, H: HotStore>(
 ) -> Result<Answer, Problem> {
     let sender = user_of(request, who)?;
     let key = idempotency_key(request)?;
-    let packet = new_packet(request, sender, send.limits())?;
+    let packet = new_packet(request, sender, send.limits(), send.takes_tickets())?;
     match send.send(packet, &key).await? {
         SendOutcome::Sent(terms) => {
             let id = terms.id;

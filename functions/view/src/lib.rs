@@ -9,11 +9,11 @@ use serde::Serialize;
 use shared::domain::{PacketId, Reference, Timestamp, UserId};
 use shared::http::{
     Answer, ClaimRow, Fields, Keeping, MovementRow, MovementsAsked, MovementsBody, PacketBody, Page, Problem, Route,
-    ShareBody, Totals, Viewer, WalletBody, before_deadline, caller, cursor, movements_asked, operator, optional, page,
-    page_with, parameter, respond, route, user_of,
+    ShareBody, Totals, Viewer, WalletBody, Who, asker, before_deadline, caller, cursor, movements_asked, operator,
+    optional, page, page_with, parameter, respond, route, user_of,
 };
 use shared::ports::{HotStore, Table};
-use shared::service::{ClaimsAsked, ClaimsView, Order, PacketView, ViewPackets, Viewed};
+use shared::service::{Asker, ClaimsAsked, ClaimsView, Order, PacketView, ViewPackets, Viewed};
 
 #[derive(Serialize)]
 struct ClaimsBody<'a> {
@@ -46,7 +46,11 @@ async fn answer<T: Table, H: HotStore>(view: &ViewPackets<T, H>, request: &Reque
     match route(request)? {
         Route::Packet(who, id) => {
             let viewer = user_of(request, who)?;
-            packet(&shown(view.packet(packet_id(id)?, &viewer).await?)?, Viewer::User(&viewer), view.now())
+            packet(
+                &shown(view.packet(packet_id(id)?, &viewer, &asker(request, who)).await?)?,
+                Viewer::User(&viewer),
+                view.now(),
+            )
         }
         Route::AnyPacket(id) => {
             operator(request)?;
@@ -59,7 +63,7 @@ async fn answer<T: Table, H: HotStore>(view: &ViewPackets<T, H>, request: &Reque
         }
         Route::PacketClaims(who, id) => {
             let viewer = user_of(request, who)?;
-            packet_claims(view, request, Some(&viewer), packet_id(id)?).await
+            packet_claims(view, request, Some((&viewer, who)), packet_id(id)?).await
         }
         Route::AnyClaims(id) => {
             operator(request)?;
@@ -92,6 +96,7 @@ fn shown<V>(viewed: Viewed<V>) -> Result<V, Problem> {
     match viewed {
         Viewed::Shown(view) => Ok(view),
         Viewed::NotForYou => Err(Problem::not_a_recipient()),
+        Viewed::NoTicket(fault) => Err(Problem::no_ticket(fault)),
         Viewed::NotFound => Err(Problem::packet_not_found()),
     }
 }
@@ -104,7 +109,7 @@ fn packet(view: &PacketView, viewer: Viewer, now: Timestamp) -> Result<Answer, P
 async fn packet_claims<T: Table, H: HotStore>(
     view: &ViewPackets<T, H>,
     request: &Request,
-    viewer: Option<&UserId>,
+    viewer: Option<(&UserId, Who<'_>)>,
     id: PacketId,
 ) -> Result<Answer, Problem> {
     let mut fields = Fields::default();
@@ -126,7 +131,9 @@ async fn packet_claims<T: Table, H: HotStore>(
     };
     let Page { limit, cursor } = page_with(fields, request, &list)?;
     let asked = ClaimsAsked { order, cursor, limit };
-    let ClaimsView { terms, claims, newest, is_final } = shown(view.claims(id, viewer, &asked).await?)?;
+    let asker = viewer.map_or(Asker::Operator, |(_, who)| asker(request, who));
+    let ClaimsView { terms, claims, newest, is_final } =
+        shown(view.claims(id, viewer.map(|(user, _)| user), &asker, &asked).await?)?;
     let encode = |place: &_| Page::encode(&list, place);
     let answer = Answer::ok(&ClaimsBody {
         claims: claims.rows.iter().map(|claim| ClaimRow::of_packet(claim, &terms.currency)).collect(),

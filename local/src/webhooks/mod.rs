@@ -16,13 +16,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::try_join_all;
-use notify::{Receiver, ReceiverError, SecretError, SecretSource, Secrets, Webhook};
+use notify::{Receiver, ReceiverError, SecretError, Secrets, Webhook};
 use publish::Publisher;
 use shared::config::WebhookAddresses;
 use shared::dynamodb::SdkTable;
 use shared::events::batch::{Answer, Batch};
 use shared::ledger::Ledger;
 use shared::ports::{Clock, System, TableError};
+use shared::secret::Secret;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::watch as signal;
 use tokio::task::{JoinHandle, JoinSet};
@@ -83,7 +84,7 @@ impl Prepared {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, WebhooksError> {
         let receiver = Receiver::new(url, rule, true)?;
-        let webhook = Webhook::new(receiver, SecretSource::Given(Arc::new(Secrets::parse(secret)?)));
+        let webhook = Webhook::new(receiver, Secret::Given(Arc::new(Secrets::parse(secret)?)));
         let queue = Arc::new(Queue::open(folder.map(|folder| folder.join(FILE)).as_deref(), clock)?);
         let (committed, changes) = unbounded_channel();
         let watch = Watch { committed, queue: Arc::clone(&queue) };

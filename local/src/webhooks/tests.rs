@@ -14,6 +14,7 @@ use publish::Message;
 use shared::domain::Timestamp;
 use shared::memory::MemoryTable;
 use shared::ports::Clock;
+use shared::secret::Secret;
 use std::sync::Mutex;
 use tokio::net::TcpListener;
 
@@ -96,7 +97,7 @@ fn queue_claims(queue: &Queue, slips: std::ops::Range<u32>) {
 fn webhook(receiving: &Receiving) -> Webhook {
     shared::redis::install_crypto_provider();
     let receiver = Receiver::new(&receiving.url, WebhookAddresses::PublicOrLoopback, true).unwrap();
-    Webhook::new(receiver, SecretSource::Given(Arc::new(Secrets::parse(SECRET).unwrap())))
+    Webhook::new(receiver, Secret::Given(Arc::new(Secrets::parse(SECRET).unwrap())))
 }
 
 fn ledger() -> Ledger<MemoryTable> {

@@ -11,7 +11,11 @@ use super::time::Timestamp;
 pub const PACKET_ID_RANDOM_BYTES: usize = 10;
 
 const RANDOM_BITS: u32 = 80;
-const PARTS_BITS: u32 = 6;
+const PARTS_BITS: u32 = 5;
+/// The bit above the number of parts.
+const TICKET: u128 = 1 << PARTS_BITS;
+/// The bits below the random ones.
+const LOW_BITS: u32 = PARTS_BITS + 1;
 
 /// The most parts of a packet. With more it would spread over more nodes, but more users would find their first part exhausted, and calls
 /// would have fewer users for each part.
@@ -26,9 +30,9 @@ pub struct IdError {
 
 /// A packet's id: 26 characters of Crockford's base 32 that sort by time and can't be guessed.
 ///
-/// From the high bits to the low: 42 bits of milliseconds since the epoch (enough until 2109), 80 random bits, and
-/// the number of parts less one. The id thus names every Redis key of its packet, and a grab needs to read nothing
-/// before it can ask the hot store.
+/// From the high bits to the low: 42 bits of milliseconds since the epoch (enough until 2109), 80 random bits, a bit that says whether a
+/// grab needs a ticket, and 5 bits with the number of parts less one. The id thus names every Redis key of its packet, and a grab needs
+/// to read nothing before it can ask the hot store, or turn a user away.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PacketId(u128);
@@ -41,20 +45,32 @@ impl PacketId {
         // The bits beyond 42 are lost.
         let time = u128::from(at.ms());
         let random = random.iter().fold(0_u128, |bits, &byte| (bits << 8) | u128::from(byte));
-        Self((time << (RANDOM_BITS + PARTS_BITS)) | (random << PARTS_BITS) | u128::from(parts - 1))
+        Self((time << (RANDOM_BITS + LOW_BITS)) | (random << LOW_BITS) | u128::from(parts - 1))
+    }
+
+    /// The same id, of a packet that wants a ticket.
+    #[must_use]
+    pub const fn with_ticket(self) -> Self {
+        Self(self.0 | TICKET)
+    }
+
+    /// Whether only a user with a ticket may grab it.
+    #[must_use]
+    pub const fn wants_ticket(self) -> bool {
+        self.0 & TICKET != 0
     }
 
     /// The lowest id of a packet created at `at`. A time that no id can hold counts as the last one.
     #[must_use]
     pub fn first_at(at: Timestamp) -> Self {
-        let most = u64::MAX >> (RANDOM_BITS + PARTS_BITS - u64::BITS);
+        let most = u64::MAX >> (RANDOM_BITS + LOW_BITS - u64::BITS);
         Self::new(Timestamp::from_ms(at.ms().min(most)), 1, [0; PACKET_ID_RANDOM_BYTES])
     }
 
     /// When the packet was created.
     #[must_use]
     pub fn created_at(self) -> Timestamp {
-        Timestamp::from_ms(u64::try_from(self.0 >> (RANDOM_BITS + PARTS_BITS)).unwrap_or(u64::MAX))
+        Timestamp::from_ms(u64::try_from(self.0 >> (RANDOM_BITS + LOW_BITS)).unwrap_or(u64::MAX))
     }
 
     pub(super) const fn to_be_bytes(self) -> [u8; 16] {
@@ -259,6 +275,18 @@ mod tests {
         assert!(early < late && early.to_string() < late.to_string());
         assert_eq!(early.partition(), Partition::wrapping(255));
         assert_eq!(early.to_string().parse(), Ok(early));
+    }
+
+    #[test]
+    fn a_packet_id_says_whether_it_wants_a_ticket() {
+        for parts in [1, MAX_PARTS] {
+            let plain = PacketId::new(Timestamp::from_ms(1_000), parts, [0xff; 10]);
+            let guarded = plain.with_ticket();
+            assert_eq!((plain.wants_ticket(), guarded.wants_ticket()), (false, true));
+            assert_eq!((guarded.part_count(), guarded.created_at()), (parts, plain.created_at()));
+            assert_eq!((guarded.partition(), guarded.to_string().parse()), (plain.partition(), Ok(guarded)));
+        }
+        assert!((PacketId(u128::from(MAX_PARTS)).to_string().parse::<PacketId>()).is_err(), "17 parts");
     }
 
     #[test]

@@ -3,6 +3,7 @@ use serde::Serialize;
 
 use crate::domain::Timestamp;
 use crate::service::Failure;
+use crate::tickets::TicketFault;
 
 /// The kinds of problems. Clients branch on these codes, which are stable. Only this file assigns their statuses.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -17,6 +18,12 @@ pub enum Code {
     NotARecipient,
     /// The passphrase is missing or wrong.
     WrongPassphrase,
+    /// The packet wants a ticket, and there is none.
+    TicketRequired,
+    /// The ticket is forged, or another user's, or for another packet.
+    TicketInvalid,
+    /// The ticket was valid earlier.
+    TicketExpired,
     /// The route is not for this caller.
     Forbidden,
     /// The caller is verified, but their id is none of ours.
@@ -45,12 +52,15 @@ pub enum Code {
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 20] = [
         Self::InvalidRequest,
         Self::Unauthenticated,
         Self::InsufficientBalance,
         Self::NotARecipient,
         Self::WrongPassphrase,
+        Self::TicketRequired,
+        Self::TicketInvalid,
+        Self::TicketExpired,
         Self::Forbidden,
         Self::UserIdUnsupported,
         Self::AccountSuspended,
@@ -88,6 +98,9 @@ impl Code {
             Self::InsufficientBalance => (StatusCode::PAYMENT_REQUIRED, "insufficient-balance", "Insufficient balance"),
             Self::NotARecipient => (StatusCode::FORBIDDEN, "not-a-recipient", "Not a recipient"),
             Self::WrongPassphrase => (StatusCode::FORBIDDEN, "wrong-passphrase", "Wrong passphrase"),
+            Self::TicketRequired => (StatusCode::FORBIDDEN, "ticket-required", "Ticket required"),
+            Self::TicketInvalid => (StatusCode::FORBIDDEN, "ticket-invalid", "Ticket invalid"),
+            Self::TicketExpired => (StatusCode::FORBIDDEN, "ticket-expired", "Ticket expired"),
             Self::Forbidden => (StatusCode::FORBIDDEN, "forbidden", "Forbidden"),
             Self::UserIdUnsupported => (StatusCode::FORBIDDEN, "user-id-unsupported", "User id unsupported"),
             Self::AccountSuspended => (StatusCode::FORBIDDEN, "account-suspended", "Account suspended"),
@@ -192,6 +205,15 @@ impl Problem {
     /// The packet has recipients, and the caller is not one of them.
     pub fn not_a_recipient() -> Self {
         Self::new(Code::NotARecipient, "This packet is for other users.")
+    }
+
+    /// The user has no valid ticket.
+    pub fn no_ticket(fault: TicketFault) -> Self {
+        match fault {
+            TicketFault::Missing => Self::new(Code::TicketRequired, "This packet needs a ticket, in Grab-Ticket."),
+            TicketFault::Invalid => Self::new(Code::TicketInvalid, "The ticket does not admit this user here."),
+            TicketFault::Expired => Self::new(Code::TicketExpired, "The ticket has expired."),
+        }
     }
 
     pub(super) fn body<'a>(&'a self, request_id: &'a str) -> ProblemBody<'a> {

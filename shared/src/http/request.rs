@@ -1,3 +1,4 @@
+use lambda_http::http::HeaderValue;
 use lambda_http::request::RequestContext;
 use lambda_http::{Request, RequestExt};
 
@@ -8,6 +9,7 @@ use super::page::check_query;
 use super::problem::{Code, Problem};
 use super::route::Who;
 use crate::domain::{IdError, IdempotencyKey, Signer, UserId};
+use crate::service::Asker;
 
 /// The id under which API Gateway knows the request. A load balancer gives it none of its own, so there it is Lambda's.
 pub(super) fn request_id(request: &Request) -> &str {
@@ -83,6 +85,18 @@ pub fn user_of(request: &Request, who: Who) -> Result<UserId, Problem> {
             id.parse().map_err(|error| Problem::field("user_id", format!("{error}")))
         }
     }
+}
+
+/// On whose word `who` asks for a packet. Of two tickets nobody knows which one counts, so both are invalid.
+pub fn asker(request: &Request, who: Who) -> Asker {
+    let Who::Caller = who else { return Asker::Operator };
+    let mut values = request.headers().get_all("grab-ticket").iter();
+    let text = |value: &HeaderValue| value.to_str().unwrap_or_default().into();
+    Asker::User(match (values.next(), values.next()) {
+        (Some(value), None) => Some(text(value)),
+        (None, _) => None,
+        _ => Some(Box::default()),
+    })
 }
 
 /// The header `Idempotency-Key`: the key as it stands, or as a string of structured fields, which has quotes around it.

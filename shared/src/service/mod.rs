@@ -1,6 +1,7 @@
 //! The use cases: send, grab, view, wallet, settle; close, replay and rebuild for the operator. Each uses the ledger, and most use the
 //! hot store too.
 
+mod admission;
 mod close;
 mod failure;
 mod grab;
@@ -13,6 +14,7 @@ mod stores;
 mod view;
 mod wallet;
 
+pub use admission::Asker;
 pub use close::ClosePacket;
 pub use failure::Failure;
 pub use grab::{GrabOutcome, GrabSlip};

@@ -51,6 +51,8 @@ pub struct NewPacket {
     pub passphrase: Option<Passphrase>,
     /// The only users who may grab it, if any are named.
     pub recipients: Option<BTreeSet<UserId>>,
+    /// Whether only users with a ticket may grab it.
+    pub wants_ticket: bool,
     /// What the sender's app writes on it.
     pub labels: Labels,
 }
@@ -93,6 +95,11 @@ impl<T: Table, H: HotStore> SendPacket<T, H> {
     /// What can be sent.
     pub const fn limits(&self) -> &Limits {
         &self.policy.limits
+    }
+
+    /// Whether packets can want tickets: without keys nobody could grab them.
+    pub const fn takes_tickets(&self) -> bool {
+        self.stores.ticket_keys.is_some()
     }
 
     /// Pays for a packet and opens it, once for each key, however often it is called.
@@ -150,6 +157,7 @@ impl<T: Table, H: HotStore> SendPacket<T, H> {
         self.stores.entropy.fill(&mut seed.0);
         let created_at = self.stores.clock.now();
         let id = PacketId::new(created_at, part_count(request.count), random);
+        let id = if request.wants_ticket { id.with_ticket() } else { id };
         Terms {
             id,
             sender: request.sender,
@@ -186,12 +194,12 @@ fn amounts(terms: &Terms) -> Result<Vec<Amounts>, Failure> {
 /// A hash of what was asked for, with defaults applied: SHA-256 of a JSON array. It does not depend on how the body was written. Sender
 /// and key are part of it, so that equal passphrases don't show as equal hashes.
 fn body_hash(request: &NewPacket, key: &IdempotencyKey) -> [u8; 32] {
-    let NewPacket { sender, split, total, count, greeting, starts_at, expires_in, passphrase, recipients, labels } =
-        request;
+    let NewPacket { sender, split, total, count, greeting, starts_at, expires_in, passphrase, .. } = request;
+    let NewPacket { recipients, wants_ticket, labels, .. } = request;
     let Labels { cover, reference, metadata } = labels;
     let passphrase = passphrase.as_ref().map(Passphrase::as_str);
     let asked = json!([
-        "hongbao send 1",
+        "hongbao send 2",
         sender,
         key,
         split,
@@ -202,6 +210,7 @@ fn body_hash(request: &NewPacket, key: &IdempotencyKey) -> [u8; 32] {
         starts_at,
         passphrase,
         recipients,
+        wants_ticket,
         cover,
         reference,
         metadata,
@@ -282,6 +291,7 @@ mod tests {
             expires_in: Duration::from_hours(24),
             passphrase: Some(Passphrase::new("abc")),
             recipients: Some(["bob", "ann"].map(|user| user.parse().unwrap()).into()),
+            wants_ticket: false,
             starts_at: None,
             labels: Labels::default(),
         }
@@ -323,6 +333,7 @@ mod tests {
             wanted(),
             users(&["ann", "bob", "cover", "spring"]),
             NewPacket { recipients: None, ..wanted() },
+            NewPacket { wants_ticket: true, ..wanted() },
             NewPacket { starts_at: Some(Timestamp::from_ms(1)), ..wanted() },
             NewPacket { starts_at: Some(Timestamp::from_ms(2)), ..wanted() },
             with(labels(Some("spring"), None, None)),

@@ -3,7 +3,9 @@ use std::sync::Arc;
 use super::packets::Packets;
 use crate::ledger::Ledger;
 use crate::ports::{Clock, Entropy, Table};
+use crate::secret::Secret;
 use crate::telemetry::Meter;
+use crate::tickets::TicketKeys;
 
 /// Both stores, and what the use cases need beside them. A clone shares all of it.
 pub struct Stores<T, H> {
@@ -19,19 +21,27 @@ pub struct Stores<T, H> {
     pub entropy: Arc<dyn Entropy>,
     /// The counts for metrics.
     pub meter: Arc<Meter>,
+    /// The keys that sign tickets, if the deployment has any.
+    pub ticket_keys: Option<Arc<Secret<TicketKeys>>>,
 }
 
 impl<T: Table, H> Stores<T, H> {
     /// The stores `ledger` and `hot`. No packet is cached yet.
     pub fn new(ledger: Arc<Ledger<T>>, hot: Arc<H>, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
         let packets = Arc::new(Packets::new(Arc::clone(&ledger)));
-        Self { ledger, hot, packets, clock, entropy, meter: Arc::default() }
+        Self { ledger, hot, packets, clock, entropy, meter: Arc::default(), ticket_keys: None }
     }
 
     /// The same, counting with `meter`.
     #[must_use]
     pub fn metered(self, meter: Arc<Meter>) -> Self {
         Self { meter, ..self }
+    }
+
+    /// The same, which takes tickets that these keys have signed.
+    #[must_use]
+    pub fn taking_tickets(self, ticket_keys: Option<Arc<Secret<TicketKeys>>>) -> Self {
+        Self { ticket_keys, ..self }
     }
 }
 
@@ -45,6 +55,7 @@ impl<T, H> Clone for Stores<T, H> {
             clock: Arc::clone(&self.clock),
             entropy: Arc::clone(&self.entropy),
             meter: Arc::clone(&self.meter),
+            ticket_keys: self.ticket_keys.clone(),
         }
     }
 }

@@ -12,7 +12,7 @@ use shared::domain::{
 use shared::dynamodb::{SdkTable, create_table};
 use shared::ports::{Clock, GrabAnswer, Grabber, HotStore, System};
 use shared::redis::{Connection, RedisConfig, RedisStore};
-use shared::service::{GrabOutcome, GrabSlip, NewPacket, SendOutcome, SendPacket, Stores};
+use shared::service::{Asker, GrabOutcome, GrabSlip, NewPacket, SendOutcome, SendPacket, Stores};
 use shared::wiring::{self, Environment, Wiring};
 
 use crate::BoxError;
@@ -88,6 +88,7 @@ impl Engine {
             expires_in: Duration::from_hours(1),
             passphrase: None,
             recipients: None,
+            wants_ticket: false,
             labels: Labels::default(),
         };
         let key: IdempotencyKey = format!("key-{}", self.next_key.fetch_add(1, Ordering::Relaxed)).parse()?;
@@ -123,7 +124,7 @@ impl Grabs for Collected {
 
     async fn grab(&self, packet: usize, user: &str) -> Result<Got, BoxError> {
         let user: UserId = user.parse()?;
-        match self.grab.grab(self.engine.packet(packet), &user, None).await? {
+        match self.grab.grab(self.engine.packet(packet), &user, None, &Asker::Operator).await? {
             GrabOutcome::Grabbed { claim, .. } => Ok(Got::Slip(claim.slip.into())),
             GrabOutcome::SoldOut => Ok(Got::Nothing),
             other => Err(format!("a grab ended with {other:?}").into()),

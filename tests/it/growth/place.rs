@@ -278,6 +278,7 @@ impl Process {
             expires_in: Duration::from_hours(1),
             passphrase: None,
             recipients: None,
+            wants_ticket: false,
             labels: Labels::default(),
         };
         match self.send.send(packet, &place.next_key()).await.unwrap() {

@@ -48,7 +48,7 @@ fn refused(problem: &Problem, body: &[u8], bytes_max: usize) {
 
 fn send_body(body: &[u8]) {
     let limits = Limits::default();
-    match send::new_packet(&request(body), "alice".parse().unwrap(), &limits) {
+    match send::new_packet(&request(body), "alice".parse().unwrap(), &limits, true) {
         Ok(packet) => {
             within_limits(&packet, &limits);
             as_asked(&packet, body);

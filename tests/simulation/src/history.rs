@@ -64,6 +64,7 @@ const fn name(answer: Option<&GrabOutcome>) -> &'static str {
         Some(GrabOutcome::Expired) => "expired",
         Some(GrabOutcome::Closed) => "closed",
         Some(GrabOutcome::Refused(_)) => "refused",
+        Some(GrabOutcome::NoTicket(_)) => "no ticket",
         Some(GrabOutcome::Suspended) => "suspended",
         Some(GrabOutcome::NotStarted { .. }) => "not started",
         Some(GrabOutcome::NotFound) => "not found",
@@ -181,6 +182,8 @@ fn judge(world: &World, terms: &Terms, user: &UserId, is_right: bool, answer: &G
         GrabOutcome::Refused(Refusal::TooManyTries { .. }) => guard.passphrase.is_none(),
         GrabOutcome::Grabbed { .. } => !guard.invites(user),
         GrabOutcome::Suspended => terms.ack == AckMode::Redis || !world.was_banned(user),
+        // No packet wants one.
+        GrabOutcome::NoTicket(_) => true,
         GrabOutcome::SoldOut | GrabOutcome::NotFound | GrabOutcome::NotStarted { .. } => false,
     };
     if wrong {
@@ -248,6 +251,7 @@ fn keeps_promises(world: &World, terms: &Terms, packet: &PacketBooks, grabs: &[G
                 | GrabOutcome::Expired
                 | GrabOutcome::Closed
                 | GrabOutcome::NotFound
+                | GrabOutcome::NoTicket(_)
                 | GrabOutcome::Suspended,
             ) => true,
             // A part that was rolled back asks for the passphrase again, and forgets the wrong tries.

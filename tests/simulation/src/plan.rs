@@ -222,6 +222,7 @@ fn packet(chance: &Chance, number: u32, active: Duration) -> PacketPlan {
         expires_in: life,
         passphrase: chance.happens(200).then(|| Passphrase::new("open")),
         recipients,
+        wants_ticket: false,
         // Some sends also write their reference.
         labels: Labels { reference: (number != 1).then(|| "order-17".parse().unwrap()), ..Labels::default() },
     };

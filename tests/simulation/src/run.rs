@@ -15,7 +15,7 @@ use shared::domain::{
 };
 use shared::ledger::{MovementOutcome, SendOutcome as LedgerSend, SendRequest};
 use shared::ports::{Clock, Entropy};
-use shared::service::{Failure, GrabOutcome, Report, SendOutcome, Viewed};
+use shared::service::{Asker, Failure, GrabOutcome, Report, SendOutcome, Viewed};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
@@ -495,7 +495,7 @@ impl Run {
         let words = if grab.is_right { "open" } else { "shut" };
         let digest = PassphraseDigest::new(id, &Passphrase::new(words));
         let asked = self.history.ask(&self.world, id, &grab.user, grab.is_right);
-        let answer = process.call(process.grab.grab(id, &grab.user, Some(digest))).await;
+        let answer = process.call(process.grab.grab(id, &grab.user, Some(digest), &Asker::Operator)).await;
         let outcome = answer.as_ref().and_then(|answer| answer.as_ref().ok()).cloned();
         self.history.answer(&self.world, asked, answer, self.plan.skew());
         outcome
@@ -571,7 +571,7 @@ impl Run {
     async fn look_for_seeds(&self) {
         for Known { terms, .. } in self.world.known() {
             let process = self.slots.any();
-            let seen = process.call(process.view.packet(terms.id, &terms.sender)).await;
+            let seen = process.call(process.view.packet(terms.id, &terms.sender, &Asker::Operator)).await;
             let Some(Ok(Viewed::Shown(view))) = seen else { continue };
             let is_early = self.world.mutant == Some(Mutant::SeedAtExpiry) && process.clock.now() >= terms.expires_at;
             if !view.is_decided && !is_early {
@@ -622,7 +622,7 @@ impl Run {
     async fn check_views(&self, books: &Books) {
         let process = self.slots.any();
         for Known { terms, .. } in self.world.known() {
-            let seen = process.call(process.view.packet(terms.id, &terms.sender)).await;
+            let seen = process.call(process.view.packet(terms.id, &terms.sender, &Asker::Operator)).await;
             let right = match (&seen, books.packets.get(&terms.id.to_string())) {
                 (Some(Ok(Viewed::NotFound)), None) => true,
                 (Some(Ok(Viewed::Shown(view))), Some(packet)) => {

@@ -143,6 +143,7 @@ impl Scene {
             expires_in: OPEN,
             passphrase: None,
             recipients: None,
+            wants_ticket: false,
             labels: Labels::default(),
         };
         let key = format!("k{}", self.packets.fetch_add(1, Ordering::Relaxed));

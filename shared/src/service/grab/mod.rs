@@ -19,10 +19,12 @@ use crate::domain::{
 };
 use crate::ledger::ClaimOutcome;
 use crate::ports::{GrabAnswer, Grabber, HotStore, Table};
+use crate::service::admission::{Admission, Asker, admit};
 use crate::service::load::{Ensured, Loader};
 use crate::service::own_claims::OwnClaims;
 use crate::service::{Failure, Stores};
 use crate::telemetry::Meter;
+use crate::tickets::TicketFault;
 use crate::timeouts;
 
 /// How long a request waits, plus a random part of the same, before it probes again what was in doubt. Most claims are committed by then.
@@ -46,6 +48,8 @@ pub enum GrabOutcome {
     Closed,
     /// The packet's guard refused the user.
     Refused(Refusal),
+    /// The packet wants a ticket, and the user has no valid one.
+    NoTicket(TicketFault),
     /// The operator has suspended the user, also for grabs.
     Suspended,
     /// Grabs have not begun.
@@ -150,17 +154,25 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
     // Thousands of grabs wait at once, and the processor's caches hold a few megabytes. So a waiting grab takes little memory:
     // the futures that few grabs need, or that wait for the ledger anyway, are boxed.
 
-    /// Grabs a slip of packet `id` for `user`; `passphrase` is the digest of what the user gave, if anything.
+    /// Grabs a slip of packet `id` for `user`, whom `asker` sends; `passphrase` is the digest of what the user gave, if anything.
     pub fn grab(
         &self,
         id: PacketId,
         user: &UserId,
         passphrase: Option<PassphraseDigest>,
+        asker: &Asker,
     ) -> impl Future<Output = Result<GrabOutcome, Failure>> + use<'_, T, H> {
         let grabber = Grabber { user: user.clone(), passphrase };
+        // Only this of it waits, and only if it counts.
+        let asker = id.wants_ticket().then(|| Box::new(asker.clone()));
         async move {
             if let Some(why) = self.final_packets.why(id, self.stores.clock.now())
                 && let Some(outcome) = Box::pin(self.answer_final(id, &grabber.user, why)).await
+            {
+                return Ok(outcome);
+            }
+            if let Some(asker) = asker
+                && let Some(outcome) = Box::pin(self.turn_away(id, &grabber.user, &asker)).await?
             {
                 return Ok(outcome);
             }
@@ -185,6 +197,22 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
                 }
             }
         }
+    }
+
+    /// Answers a user who is not admitted to a packet; `None` if they are. Who has a slip is answered with it, and no store counts who has
+    /// none.
+    async fn turn_away(&self, id: PacketId, user: &UserId, asker: &Asker) -> Result<Option<GrabOutcome>, Failure> {
+        let (keys, packets, now) = (self.stores.ticket_keys.as_deref(), &self.stores.packets, self.stores.clock.now());
+        let outcome = match admit(keys, packets, id, user, asker, now).await? {
+            Admission::Admitted => return Ok(None),
+            Admission::NotBefore(starts_at) => GrabOutcome::NotStarted { starts_at, retry_after: starts_at.since(now) },
+            Admission::Refused(fault) => GrabOutcome::NoTicket(fault),
+        };
+        if let Some(claim) = self.own_claims.claim_of(user, id).await? {
+            return Ok(Some(replayed(claim)));
+        }
+        let is_there = packets.terms(id).await?.is_some();
+        Ok(Some(if is_there { outcome } else { GrabOutcome::NotFound }))
     }
 
     /// Probes these parts of a packet in the user's order, until one has an answer other than "no slip". The answers of the others were

@@ -35,7 +35,7 @@ async fn a_waiting_grab_takes_little_room() {
     // In a rush ten thousand wait, and the processor's caches hold a few megabytes.
     let scene = Scene::of(1).await;
     let (process, loser) = (scene.process().await, user(1));
-    let bytes = size_of_val(&process.grab(scene.terms.id, &loser, None));
+    let bytes = size_of_val(&process.grab(scene.terms.id, &loser, None, &Asker::Operator));
     assert!(bytes <= 512, "a grab that waits takes {bytes} bytes");
 }
 
@@ -162,10 +162,10 @@ async fn packets_are_not_remembered_whose_claims_may_come_later_or_that_refuse_u
         let scene = Scene::with(5, change).await;
         let (process, open) = (scene.process().await, scene.terms.guard.passphrase);
         for number in 0..=10 {
-            process.grab(scene.terms.id, &user(number), open).await.unwrap();
+            process.grab(scene.terms.id, &user(number), open, &Asker::Operator).await.unwrap();
         }
         assert_eq!(process.final_packets.why(scene.terms.id, process.stores.clock.now()), None);
-        let again = process.grab(scene.terms.id, &user(0), open).await;
+        let again = process.grab(scene.terms.id, &user(0), open, &Asker::Operator).await;
         assert!(is_replay(&again), "{again:?}");
     }
 }

@@ -15,7 +15,7 @@ use crate::domain::{Claim, PacketId, PartId, Terms, Timestamp, UserId};
 use crate::ledger::Slice;
 use crate::ledger::keys::SLIPS_PER_KEY;
 use crate::ports::{HotStore, Table};
-use crate::service::Failure;
+use crate::service::{Asker, Failure};
 
 /// A claim in a packet's list.
 #[derive(Clone, Debug)]
@@ -119,17 +119,23 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         &self,
         id: PacketId,
         viewer: Option<&UserId>,
+        asker: &Asker,
         asked: &ClaimsAsked,
     ) -> Result<Viewed<ClaimsView>, Failure> {
-        let terms = match self.visible(id, viewer).await? {
-            Viewed::Shown(terms) => terms,
-            Viewed::NotForYou => return Ok(Viewed::NotForYou),
-            Viewed::NotFound => return Ok(Viewed::NotFound),
-        };
+        let visible = self.visible(id, viewer, asker).await?;
+        visible.shown(|terms| self.list(terms, viewer, asked)).await
+    }
+
+    async fn list(
+        &self,
+        terms: Arc<Terms>,
+        viewer: Option<&UserId>,
+        asked: &ClaimsAsked,
+    ) -> Result<ClaimsView, Failure> {
         let look = self.reads.look(&terms).await?;
         let mut late = look.promises.clone();
         if let Some(viewer) = viewer.filter(|_| !look.is_decided) {
-            let own = self.reads.own_claims.claim_of(viewer, id).await?;
+            let own = self.reads.own_claims.claim_of(viewer, terms.id).await?;
             late.extend(own.map(|claim| (viewer.clone(), claim)));
         }
         let list = List { reads: &self.reads, terms: &terms, look: &look, late };
@@ -154,7 +160,7 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         let listed = |(user, claim): Row| ListedClaim { user, best: best == Some(claim.slip), claim };
         let claims = Slice { rows: rows.into_iter().map(listed).collect(), next };
         let is_final = look.is_decided;
-        Ok(Viewed::Shown(ClaimsView { terms, claims, newest, is_final }))
+        Ok(ClaimsView { terms, claims, newest, is_final })
     }
 }
 

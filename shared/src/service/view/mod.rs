@@ -38,7 +38,9 @@ use crate::domain::{
 };
 use crate::ledger::{Ledger, MovementCursor, Packet, Slice};
 use crate::ports::{HotStore, Table};
+use crate::service::admission::{Admission, Asker, admit};
 use crate::service::{Failure, Stores};
+use crate::tickets::TicketFault;
 
 /// Packets of one page that are looked at together.
 const PACKETS_AT_ONCE: usize = 20;
@@ -68,8 +70,22 @@ pub enum Viewed<V> {
     Shown(V),
     /// The packet has recipients, and the user is not one of them.
     NotForYou,
+    /// The packet wants a ticket, and the user has no valid one.
+    NoTicket(TicketFault),
     /// There is no such packet.
     NotFound,
+}
+
+impl<V> Viewed<V> {
+    /// What `show` makes of it.
+    async fn shown<W>(self, show: impl AsyncFnOnce(V) -> Result<W, Failure>) -> Result<Viewed<W>, Failure> {
+        Ok(match self {
+            Self::Shown(value) => Viewed::Shown(show(value).await?),
+            Self::NotForYou => Viewed::NotForYou,
+            Self::NoTicket(fault) => Viewed::NoTicket(fault),
+            Self::NotFound => Viewed::NotFound,
+        })
+    }
 }
 
 /// A packet as one of its viewers sees it, by itself or in a list.
@@ -115,13 +131,8 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
     }
 
     /// A packet, for `viewer`.
-    pub async fn packet(&self, id: PacketId, viewer: &UserId) -> Result<Viewed<PacketView>, Failure> {
-        let terms = match self.visible(id, Some(viewer)).await? {
-            Viewed::Shown(terms) => terms,
-            Viewed::NotForYou => return Ok(Viewed::NotForYou),
-            Viewed::NotFound => return Ok(Viewed::NotFound),
-        };
-        Ok(Viewed::Shown(self.look(terms, Some(viewer)).await?))
+    pub async fn packet(&self, id: PacketId, viewer: &UserId, asker: &Asker) -> Result<Viewed<PacketView>, Failure> {
+        self.visible(id, Some(viewer), asker).await?.shown(|terms| self.look(terms, Some(viewer))).await
     }
 
     /// Any packet, for the operator; `None` if there is no such packet.
@@ -224,12 +235,25 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         &self.reads.stores.ledger
     }
 
-    async fn visible(&self, id: PacketId, viewer: Option<&UserId>) -> Result<Viewed<Arc<Terms>>, Failure> {
-        let sees = |terms: &Terms| viewer.is_none_or(|viewer| terms.sender == *viewer || terms.guard.invites(viewer));
-        Ok(match self.reads.stores.packets.terms(id).await? {
-            None => Viewed::NotFound,
-            Some(terms) if sees(&terms) => Viewed::Shown(terms),
-            Some(_) => Viewed::NotForYou,
-        })
+    /// A packet's terms, if `viewer` may see them. Without a viewer they are the operator's to see.
+    async fn visible(
+        &self,
+        id: PacketId,
+        viewer: Option<&UserId>,
+        asker: &Asker,
+    ) -> Result<Viewed<Arc<Terms>>, Failure> {
+        let Stores { packets, ticket_keys, clock, .. } = &self.reads.stores;
+        let Some(terms) = packets.terms(id).await? else { return Ok(Viewed::NotFound) };
+        let Some(viewer) = viewer.filter(|viewer| terms.sender != **viewer) else { return Ok(Viewed::Shown(terms)) };
+        if !terms.guard.invites(viewer) {
+            return Ok(Viewed::NotForYou);
+        }
+        let fault = match admit(ticket_keys.as_deref(), packets, id, viewer, asker, clock.now()).await? {
+            // Who waits for their turn may look.
+            Admission::Admitted | Admission::NotBefore(_) => return Ok(Viewed::Shown(terms)),
+            Admission::Refused(fault) => fault,
+        };
+        let own = self.reads.own_claims.claim_of(viewer, id).await?;
+        Ok(if own.is_some() { Viewed::Shown(terms) } else { Viewed::NoTicket(fault) })
     }
 }

@@ -158,7 +158,7 @@ async fn a_winner_finds_their_slip_before_redis_is_reconciled() {
         assert_eq!((shown.mine, shown.summary.claimed_count), (Some(claim), before + 1));
         for order in [Order::Slip, Order::Newest { after: None }] {
             let asked = ClaimsAsked { order, cursor: None, limit: 100 };
-            let list = scene.view.claims(scene.terms.id, Some(&hold.user), &asked).await.unwrap();
+            let list = scene.view.claims(scene.terms.id, Some(&hold.user), &Asker::Operator, &asked).await.unwrap();
             let Viewed::Shown(list) = list else { panic!("{list:?}") };
             assert!(list.claims.rows.iter().any(|row| row.user == hold.user), "{count} {order:?}");
         }
@@ -186,7 +186,10 @@ async fn what_redis_lost_or_invents_shows_for_a_second_in_a_small_packet() {
     for _ in 0..2 {
         assert_eq!(scene.claimed_count().await, 101, "the ledger was asked");
     }
-    assert_eq!(scene.process().packet(scene.terms.id, &scene.terms.sender).await.unwrap().claimed(), 101);
+    assert_eq!(
+        scene.process().packet(scene.terms.id, &scene.terms.sender, &Asker::Operator).await.unwrap().claimed(),
+        101
+    );
 }
 
 impl Viewed<PacketView> {

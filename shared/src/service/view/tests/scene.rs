@@ -284,7 +284,7 @@ impl Scene {
     }
 
     pub async fn view(&self, viewer: &UserId) -> PacketView {
-        match self.view.packet(self.terms.id, viewer).await.unwrap() {
+        match self.view.packet(self.terms.id, viewer, &Asker::Operator).await.unwrap() {
             Viewed::Shown(view) => view,
             other => panic!("{other:?}"),
         }
@@ -335,7 +335,8 @@ pub async fn list(
     order: Order,
     cursor: Option<ListPlace>,
 ) -> ClaimsView {
-    match view.claims(terms.id, Some(&terms.sender), &ClaimsAsked { order, cursor, limit: 100 }).await.unwrap() {
+    let asked = ClaimsAsked { order, cursor, limit: 100 };
+    match view.claims(terms.id, Some(&terms.sender), &Asker::Operator, &asked).await.unwrap() {
         Viewed::Shown(view) => view,
         other => panic!("{other:?}"),
     }

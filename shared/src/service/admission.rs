@@ -1,0 +1,75 @@
+//! Who is admitted to a packet that wants tickets.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::domain::{PacketId, Timestamp, UserId};
+use crate::ports::Table;
+use crate::secret::Secret;
+use crate::service::{Failure, Packets};
+use crate::tickets::{Scope, TicketFault, TicketKeys};
+
+/// How old the keys may be that do not know a ticket's key. It may be a new one. Tickets that somebody made up cause no more reads than
+/// this.
+const READ_AGAIN_EVERY: Duration = Duration::from_secs(10);
+
+/// On whose word a user asks for a packet.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Asker {
+    /// That of the operator, who has decided already.
+    Operator,
+    /// Their own, with the ticket that they show.
+    User(Option<Box<str>>),
+}
+
+/// Whether a user is admitted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Admission {
+    /// They are.
+    Admitted,
+    /// From this time on they are.
+    NotBefore(Timestamp),
+    /// They are not, for this reason.
+    Refused(TicketFault),
+}
+
+/// Whether `asker` admits `user` to a packet at `now`. Without keys no ticket is valid.
+///
+/// A ticket for one packet needs no read of it, so this does not say whether there is such a packet.
+pub async fn admit<T: Table>(
+    keys: Option<&Secret<TicketKeys>>,
+    packets: &Packets<T>,
+    id: PacketId,
+    user: &UserId,
+    asker: &Asker,
+    now: Timestamp,
+) -> Result<Admission, Failure> {
+    let text = match asker {
+        _ if !id.wants_ticket() => return Ok(Admission::Admitted),
+        Asker::Operator => return Ok(Admission::Admitted),
+        Asker::User(None) => return Ok(Admission::Refused(TicketFault::Missing)),
+        Asker::User(Some(text)) => text,
+    };
+    let Some(keys) = keys else { return Ok(Admission::Refused(TicketFault::Invalid)) };
+    let unread = |cause: String| {
+        tracing::warn!(cause, "the keys of tickets can't be read");
+        Failure::unavailable("the keys of tickets can't be read")
+    };
+    let mut current: Arc<TicketKeys> = keys.current().await.map_err(unread)?;
+    if !current.knows(text) {
+        current = keys.within(READ_AGAIN_EVERY).await.map_err(unread)?;
+    }
+    let ticket = match current.open(text, user, now) {
+        Ok(ticket) => ticket,
+        Err(fault) => return Ok(Admission::Refused(fault)),
+    };
+    let is_for = match &ticket.scope {
+        Scope::Packet(packet) => *packet == id,
+        Scope::Reference(..) => packets.terms(id).await?.is_some_and(|terms| ticket.is_for(&terms)),
+    };
+    Ok(match ticket.not_before {
+        _ if !is_for => Admission::Refused(TicketFault::Invalid),
+        Some(at) => Admission::NotBefore(at),
+        None => Admission::Admitted,
+    })
+}
