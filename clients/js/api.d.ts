@@ -47,7 +47,8 @@ export interface paths {
         };
         /**
          * View a packet
-         * @description For its sender and for everybody who may grab it. Viewing needs no passphrase. The amounts of free slips are never
+         * @description For its sender and for everybody who may grab it. Viewing needs no passphrase. A packet with tickets is for its sender, for users
+         *     with a slip, and for users with a valid ticket. The amounts of free slips are never
          *     shown.
          *
          *     The answer is never older than the request. It comes from the hot store as long as it can change, so many readers at
@@ -88,7 +89,10 @@ export interface paths {
          *
          *     The sender may grab too. If the packet has recipients, nobody else may grab it. Its sender then gets a 403, unless
          *     they are a recipient.
-         *     If the packet has no passphrase, a given one is ignored.
+         *     If the packet has no passphrase, a given one is ignored. So is a ticket, if it needs none.
+         *
+         *     A packet with `eligibility: ticket` is for users to whom your app gives a ticket, a compact JWS in `Grab-Ticket`. Before its `nbf` the
+         *     answer is `not_started`. A user who has a slip is answered with it, ticket or not.
          */
         post: operations["grabPacket"];
         delete?: never;
@@ -840,6 +844,13 @@ export interface components {
          *     to 64 characters.
          */
         Passphrase: string;
+        /** @enum {string} */
+        AskedEligibility: "ticket";
+        /**
+         * @description Who says which users may grab. `ticket` means that your app does, in tickets that it signs.
+         * @example ticket
+         */
+        Eligibility: string;
         SendRequest: {
             split: components["schemas"]["Split"];
             /** @description At least `count`, and at most `count` times the maximum of a slip (20000 by default). */
@@ -859,6 +870,11 @@ export interface components {
             passphrase?: components["schemas"]["Passphrase"] | null;
             /** @description The only users who may grab. The sender may view the packet, but grabs only if they are among them. */
             recipients?: components["schemas"]["UserId"][] | null;
+            /**
+             * @description `ticket`: only users to whom your app gives a ticket may grab. It can be combined with a passphrase and recipients. A
+             *     deployment without the keys of tickets refuses it.
+             */
+            eligibility?: components["schemas"]["AskedEligibility"] | null;
             cover?: components["schemas"]["Cover"] | null;
             reference?: components["schemas"]["Reference"] | null;
             metadata?: components["schemas"]["SendMetadata"] | null;
@@ -923,6 +939,8 @@ export interface components {
             slip_cap: components["schemas"]["SlipAmount"];
             /** @description Whether a grab needs a passphrase */
             has_passphrase: boolean;
+            /** @description `ticket`: a grab needs a ticket. Null: it does not. */
+            eligibility: components["schemas"]["Eligibility"] | null;
             claimed_count: components["schemas"]["PartialCount"];
             claimed_amount: components["schemas"]["PartialAmount"];
             refunded_amount: components["schemas"]["PartialAmount"];
@@ -1472,9 +1490,9 @@ export interface components {
             };
         };
         /**
-         * @description The packet has recipients, and the caller is not one of them, even if they are its sender. Or the passphrase is
-         *     wrong or missing. Recipients are checked first. Or the operator has suspended the caller, also for grabs. Or the caller's user
-         *     id is not supported.
+         * @description The packet needs a ticket, and there is none, or one that is not valid, or not any more. Or it has recipients, and the caller is
+         *     not one of them, even if they are its sender. Or the passphrase is wrong or missing. They are checked in this order. Or the
+         *     operator has suspended the caller, also for grabs. Or the caller's user id is not supported.
          */
         GrabForbidden: {
             headers: {
@@ -1667,8 +1685,11 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The packet has recipients, and the caller is neither one of them nor its sender. Or the caller's user id is not supported. */
-        NotARecipient: {
+        /**
+         * @description The packet has recipients, and the caller is neither one of them nor its sender. Or it needs a ticket, and the caller is not its
+         *     sender, has no slip, and has no valid ticket. Or the caller's user id is not supported.
+         */
+        NotForThisUser: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
@@ -1771,6 +1792,14 @@ export interface components {
          * @example "5f1c2b7a90d4e8361f2a7c9b04d5e6f8"
          */
         IfNoneMatch: string;
+        /**
+         * @description The app's word that this user may grab, for a packet with `eligibility: ticket`: a compact JWS (RFC 7515) with `alg` HS256 or EdDSA
+         *     and the `kid` of a key that the deployment knows. Its claims are `aud` `hongbao:grab`; `sub`, the user; `iat` and `exp`, at most 24
+         *     hours later; `nbf` if the user must wait; and the packet as `pkt`. In place of `pkt`, `ref` and `snd` name all packets of a sender
+         *     with a reference.
+         * @example eyJhbGciOiJIUzI1NiIsImtpZCI6IjIwMjctMSJ9.eyJhdWQiOiJob25nYmFvOmdyYWIiLCJzdWIiOiJib2IifQ.c2lnbmF0dXJl
+         */
+        GrabTicket: string;
         /**
          * @description A packet's id. A malformed id is a 404, like one that does not exist.
          * @example 38FS4S83HF3Y07WMYNH727QYT0
@@ -1969,6 +1998,14 @@ export interface operations {
             query?: never;
             header?: {
                 /**
+                 * @description The app's word that this user may grab, for a packet with `eligibility: ticket`: a compact JWS (RFC 7515) with `alg` HS256 or EdDSA
+                 *     and the `kid` of a key that the deployment knows. Its claims are `aud` `hongbao:grab`; `sub`, the user; `iat` and `exp`, at most 24
+                 *     hours later; `nbf` if the user must wait; and the packet as `pkt`. In place of `pkt`, `ref` and `snd` name all packets of a sender
+                 *     with a reference.
+                 * @example eyJhbGciOiJIUzI1NiIsImtpZCI6IjIwMjctMSJ9.eyJhdWQiOiJob25nYmFvOmdyYWIiLCJzdWIiOiJib2IifQ.c2lnbmF0dXJl
+                 */
+                "Grab-Ticket"?: components["parameters"]["GrabTicket"];
+                /**
                  * @description The `ETag` of the answer that the client has.
                  * @example "5f1c2b7a90d4e8361f2a7c9b04d5e6f8"
                  */
@@ -1989,7 +2026,7 @@ export interface operations {
             304: components["responses"]["PacketNotModified"];
             400: components["responses"]["InvalidQuery"];
             401: components["responses"]["Unauthenticated"];
-            403: components["responses"]["NotARecipient"];
+            403: components["responses"]["NotForThisUser"];
             404: components["responses"]["PacketNotFound"];
             405: components["responses"]["MethodNotAllowed"];
             429: components["responses"]["TooManyRequests"];
@@ -2000,7 +2037,16 @@ export interface operations {
     grabPacket: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description The app's word that this user may grab, for a packet with `eligibility: ticket`: a compact JWS (RFC 7515) with `alg` HS256 or EdDSA
+                 *     and the `kid` of a key that the deployment knows. Its claims are `aud` `hongbao:grab`; `sub`, the user; `iat` and `exp`, at most 24
+                 *     hours later; `nbf` if the user must wait; and the packet as `pkt`. In place of `pkt`, `ref` and `snd` name all packets of a sender
+                 *     with a reference.
+                 * @example eyJhbGciOiJIUzI1NiIsImtpZCI6IjIwMjctMSJ9.eyJhdWQiOiJob25nYmFvOmdyYWIiLCJzdWIiOiJib2IifQ.c2lnbmF0dXJl
+                 */
+                "Grab-Ticket"?: components["parameters"]["GrabTicket"];
+            };
             path: {
                 /**
                  * @description A packet's id. A malformed id is a 404, like one that does not exist.
@@ -2050,6 +2096,14 @@ export interface operations {
             };
             header?: {
                 /**
+                 * @description The app's word that this user may grab, for a packet with `eligibility: ticket`: a compact JWS (RFC 7515) with `alg` HS256 or EdDSA
+                 *     and the `kid` of a key that the deployment knows. Its claims are `aud` `hongbao:grab`; `sub`, the user; `iat` and `exp`, at most 24
+                 *     hours later; `nbf` if the user must wait; and the packet as `pkt`. In place of `pkt`, `ref` and `snd` name all packets of a sender
+                 *     with a reference.
+                 * @example eyJhbGciOiJIUzI1NiIsImtpZCI6IjIwMjctMSJ9.eyJhdWQiOiJob25nYmFvOmdyYWIiLCJzdWIiOiJib2IifQ.c2lnbmF0dXJl
+                 */
+                "Grab-Ticket"?: components["parameters"]["GrabTicket"];
+                /**
                  * @description The `ETag` of the answer that the client has.
                  * @example "5f1c2b7a90d4e8361f2a7c9b04d5e6f8"
                  */
@@ -2070,7 +2124,7 @@ export interface operations {
             304: components["responses"]["NotModified"];
             400: components["responses"]["InvalidClaimsPaging"];
             401: components["responses"]["Unauthenticated"];
-            403: components["responses"]["NotARecipient"];
+            403: components["responses"]["NotForThisUser"];
             404: components["responses"]["PacketNotFound"];
             405: components["responses"]["MethodNotAllowed"];
             429: components["responses"]["TooManyRequests"];

@@ -25,6 +25,7 @@ export function newKey(): string;
 /** @typedef {{from?: string | undefined, to?: string | undefined, kind?: 'claim' | 'deposit' | 'refund' | 'sent' | 'withdrawal' | undefined}} Filters */
 /** @typedef {Page & Filters} MovementsPage */
 /** @typedef {{signal?: AbortSignal | undefined}} Call */
+/** @typedef {Call & {ticket?: string | undefined}} Ticketed The app's word that the user may grab, for a packet with `eligibility: ticket`. */
 /** @typedef {Headers | Record<string, string>} HeadersOfCaller */
 /**
  * @typedef {object} Options
@@ -37,7 +38,7 @@ export function newKey(): string;
  * @property {(wait: {tries: number, waitMs: number}) => void} [onRetry] Called before each wait.
  */
 /** Every code that a problem can have. */
-export const PROBLEM_CODES: readonly ["invalid-request", "unauthenticated", "insufficient-balance", "not-a-recipient", "wrong-passphrase", "forbidden", "user-id-unsupported", "account-suspended", "daily-limit-exceeded", "packet-not-found", "route-not-found", "method-not-allowed", "payload-too-large", "idempotency-key-reused", "too-many-requests", "unavailable", "internal"];
+export const PROBLEM_CODES: readonly ["invalid-request", "unauthenticated", "insufficient-balance", "not-a-recipient", "wrong-passphrase", "ticket-required", "ticket-invalid", "ticket-expired", "forbidden", "user-id-unsupported", "account-suspended", "daily-limit-exceeded", "packet-not-found", "route-not-found", "method-not-allowed", "payload-too-large", "idempotency-key-reused", "too-many-requests", "unavailable", "internal"];
 /** The service refused the request; `code` is the reason. */
 export class Problem extends Error {
     /**
@@ -53,7 +54,7 @@ export class Problem extends Error {
         resetsAt?: string | null;
     });
     status: number;
-    code: "invalid-request" | "unauthenticated" | "insufficient-balance" | "not-a-recipient" | "wrong-passphrase" | "forbidden" | "user-id-unsupported" | "account-suspended" | "daily-limit-exceeded" | "packet-not-found" | "route-not-found" | "method-not-allowed" | "payload-too-large" | "idempotency-key-reused" | "too-many-requests" | "unavailable" | "internal";
+    code: "invalid-request" | "unauthenticated" | "insufficient-balance" | "not-a-recipient" | "wrong-passphrase" | "ticket-required" | "ticket-invalid" | "ticket-expired" | "forbidden" | "user-id-unsupported" | "account-suspended" | "daily-limit-exceeded" | "packet-not-found" | "route-not-found" | "method-not-allowed" | "payload-too-large" | "idempotency-key-reused" | "too-many-requests" | "unavailable" | "internal";
     errors: {
         field: string;
         reason: string;
@@ -95,33 +96,33 @@ export class Hongbao {
     /**
      * Grabs a slip. Losing is an outcome, not an error.
      * @param {string} packetId
-     * @param {Call & {passphrase?: string}} [call]
+     * @param {Ticketed & {passphrase?: string}} [call]
      * @returns {Promise<GrabResult>}
      */
-    grab(packetId: string, { passphrase, signal }?: Call & {
+    grab(packetId: string, { passphrase, ticket, signal }?: Ticketed & {
         passphrase?: string;
     }): Promise<GrabResult>;
     /**
      * Returns a packet.
      * @param {string} packetId
-     * @param {Call} [call]
+     * @param {Ticketed} [call]
      * @returns {Promise<Packet>}
      */
-    packet(packetId: string, { signal }?: Call): Promise<Packet>;
+    packet(packetId: string, call?: Ticketed): Promise<Packet>;
     /**
      * Returns one page of a packet's claims, in the order of the slips or the newest first. With `after`, the `newest_cursor` of an earlier
      * page, only what is newer: it may repeat claims, so merge them by slip.
      * @param {string} packetId
-     * @param {ClaimsPage & Call} [page]
+     * @param {ClaimsPage & Ticketed} [page]
      * @returns {Promise<PacketClaims>}
      */
-    claims(packetId: string, page?: ClaimsPage & Call): Promise<PacketClaims>;
+    claims(packetId: string, page?: ClaimsPage & Ticketed): Promise<PacketClaims>;
     /**
      * Yields all of a packet's claims.
      * @param {string} packetId
-     * @param {Call} [call]
+     * @param {Ticketed} [call]
      */
-    allClaims(packetId: string, call?: Call): AsyncGenerator<{
+    allClaims(packetId: string, call?: Ticketed): AsyncGenerator<{
         user_id: import("./api.d.ts").components["schemas"]["UserId"];
         slip: import("./api.d.ts").components["schemas"]["SlipIndex"];
         amount: import("./api.d.ts").components["schemas"]["SlipAmount"];
@@ -163,6 +164,7 @@ export class Hongbao {
         split_version: number;
         slip_cap: import("./api.d.ts").components["schemas"]["SlipAmount"];
         has_passphrase: boolean;
+        eligibility: import("./api.d.ts").components["schemas"]["Eligibility"] | null;
         claimed_count: import("./api.d.ts").components["schemas"]["PartialCount"];
         claimed_amount: import("./api.d.ts").components["schemas"]["PartialAmount"];
         refunded_amount: import("./api.d.ts").components["schemas"]["PartialAmount"];
@@ -360,6 +362,7 @@ export class Hongbao {
         split_version: number;
         slip_cap: import("./api.d.ts").components["schemas"]["SlipAmount"];
         has_passphrase: boolean;
+        eligibility: import("./api.d.ts").components["schemas"]["Eligibility"] | null;
         claimed_count: import("./api.d.ts").components["schemas"]["PartialCount"];
         claimed_amount: import("./api.d.ts").components["schemas"]["PartialAmount"];
         refunded_amount: import("./api.d.ts").components["schemas"]["PartialAmount"];
@@ -448,6 +451,12 @@ export type Filters = {
 export type MovementsPage = Page & Filters;
 export type Call = {
     signal?: AbortSignal | undefined;
+};
+/**
+ * The app's word that the user may grab, for a packet with `eligibility: ticket`.
+ */
+export type Ticketed = Call & {
+    ticket?: string | undefined;
 };
 export type HeadersOfCaller = Headers | Record<string, string>;
 export type Options = {

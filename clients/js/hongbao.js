@@ -27,6 +27,7 @@
 /** @typedef {{from?: string | undefined, to?: string | undefined, kind?: 'claim' | 'deposit' | 'refund' | 'sent' | 'withdrawal' | undefined}} Filters */
 /** @typedef {Page & Filters} MovementsPage */
 /** @typedef {{signal?: AbortSignal | undefined}} Call */
+/** @typedef {Call & {ticket?: string | undefined}} Ticketed The app's word that the user may grab, for a packet with `eligibility: ticket`. */
 /** @typedef {Headers | Record<string, string>} HeadersOfCaller */
 
 /**
@@ -47,6 +48,9 @@ export const PROBLEM_CODES = /** @type {const} */ ([
   'insufficient-balance',
   'not-a-recipient',
   'wrong-passphrase',
+  'ticket-required',
+  'ticket-invalid',
+  'ticket-expired',
   'forbidden',
   'user-id-unsupported',
   'account-suspended',
@@ -188,39 +192,40 @@ export class Hongbao {
   /**
    * Grabs a slip. Losing is an outcome, not an error.
    * @param {string} packetId
-   * @param {Call & {passphrase?: string}} [call]
+   * @param {Ticketed & {passphrase?: string}} [call]
    * @returns {Promise<GrabResult>}
    */
-  grab(packetId, { passphrase, signal } = {}) {
+  grab(packetId, { passphrase, ticket, signal } = {}) {
     const body = passphrase === undefined ? {} : { passphrase };
-    return this.#json('POST', `${this.#of('')}/packets/${encodeURIComponent(packetId)}/grab`, { body, signal });
+    return this.#json('POST', `${this.#of('')}/packets/${encodeURIComponent(packetId)}/grab`, { body, signal, ticket });
   }
 
   /**
    * Returns a packet.
    * @param {string} packetId
-   * @param {Call} [call]
+   * @param {Ticketed} [call]
    * @returns {Promise<Packet>}
    */
-  packet(packetId, { signal } = {}) {
-    return this.#json('GET', `${this.#of('')}/packets/${encodeURIComponent(packetId)}`, { signal });
+  packet(packetId, call = {}) {
+    return this.#json('GET', `${this.#of('')}/packets/${encodeURIComponent(packetId)}`, call);
   }
 
   /**
    * Returns one page of a packet's claims, in the order of the slips or the newest first. With `after`, the `newest_cursor` of an earlier
    * page, only what is newer: it may repeat claims, so merge them by slip.
    * @param {string} packetId
-   * @param {ClaimsPage & Call} [page]
+   * @param {ClaimsPage & Ticketed} [page]
    * @returns {Promise<PacketClaims>}
    */
   claims(packetId, page = {}) {
-    return this.#json('GET', `${this.#of('')}/packets/${encodeURIComponent(packetId)}/claims${query(page)}`, { signal: page.signal });
+    const { signal, ticket } = page;
+    return this.#json('GET', `${this.#of('')}/packets/${encodeURIComponent(packetId)}/claims${query(page)}`, { signal, ticket });
   }
 
   /**
    * Yields all of a packet's claims.
    * @param {string} packetId
-   * @param {Call} [call]
+   * @param {Ticketed} [call]
    */
   allClaims(packetId, call) {
     return every((page) => this.claims(packetId, { ...call, ...page }), (page) => page.claims);
@@ -449,7 +454,7 @@ export class Hongbao {
   /**
    * @param {string} method
    * @param {string} path
-   * @param {{body?: unknown, headers?: Record<string, string>, signal?: AbortSignal | undefined}} request
+   * @param {{body?: unknown, headers?: Record<string, string>, signal?: AbortSignal | undefined, ticket?: string | undefined}} request
    * @returns {Promise<any>}
    */
   async #json(method, path, request) {
@@ -459,10 +464,11 @@ export class Hongbao {
   /**
    * @param {string} method
    * @param {string} path
-   * @param {{body?: unknown, headers?: Record<string, string>, signal?: AbortSignal | undefined}} request
+   * @param {{body?: unknown, headers?: Record<string, string>, signal?: AbortSignal | undefined, ticket?: string | undefined}} request
    * @returns {Promise<Response>} an answer with a status of success
    */
-  async #request(method, path, { body, headers = {}, signal }) {
+  async #request(method, path, { body, headers = {}, signal, ticket }) {
+    if (ticket !== undefined) headers = { ...headers, 'Grab-Ticket': ticket };
     // Serialized once, so that each try sends the same bytes.
     const text = body === undefined ? undefined : JSON.stringify(body);
     for (let tries = 1; ; tries += 1) {

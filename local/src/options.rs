@@ -82,6 +82,10 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = Log::Requests)]
     pub log: Log,
 
+    /// The keys that sign tickets, as a JWK Set: one, or an old and a new one
+    #[arg(long, value_name = "KEYS")]
+    pub ticket_key: Option<String>,
+
     /// Deliver each event to this URL, such as `http://127.0.0.1:8080/webhooks`
     #[arg(long, value_name = "URL", requires = "webhook_secret")]
     pub webhook_url: Option<String>,
@@ -146,6 +150,7 @@ impl Options {
             ack: Ack::Ledger,
             entrance: Entrance::Api,
             log: Log::None,
+            ticket_key: None,
             webhook_url: None,
             webhook_secret: None,
         }

@@ -114,6 +114,7 @@ impl Local {
             table: options.table.clone(),
             ack: options.ack,
             entrance: options.entrance,
+            ticket_key: options.ticket_key.clone(),
             base_path: options.base_path.clone(),
             logs_requests: options.log == Log::Requests,
             allowed_hosts: options.allow_host.clone(),

@@ -55,6 +55,8 @@ pub struct Settings {
     pub entrance: gateway::Entrance,
     /// The path before all others, if it is not that of the environment.
     pub base_path: Option<String>,
+    /// The keys that sign tickets, if they are not those of the environment.
+    pub ticket_key: Option<String>,
     /// Whether the program writes a log of requests into the data folder.
     pub logs_requests: bool,
     /// More hosts than its own under which the gateway answers.
@@ -146,6 +148,7 @@ impl Settings {
             "REDIS_URL" => Some(self.redis_url.clone()),
             "REDIS_CLUSTER" => Some(self.redis_cluster.to_string()),
             "BASE_PATH" if self.base_path.is_some() => self.base_path.clone(),
+            "TICKET_KEYS" if self.ticket_key.is_some() => self.ticket_key.clone(),
             "LOG_KEY" => Some(log_key()),
             "GRAB_ACK" => Some(self.ack.name().to_owned()),
             "ENTRANCE" if self.entrance == gateway::Entrance::Alb => Some("alb".to_owned()),

@@ -132,6 +132,7 @@ async fn the_embedded_ledger_receives_no_tokens_and_any_other_does() {
             table: "hongbao".to_owned(),
             ack: Ack::Ledger,
             entrance: Entrance::Api,
+            ticket_key: None,
             logs_requests: false,
             allowed_hosts: Vec::new(),
             base_path: None,

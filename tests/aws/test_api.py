@@ -121,7 +121,7 @@ def test_pages_may_call_only_from_the_given_origins(stack, body):
         assert not cors
         return
     assert cors["allowOrigins"] == ["https://a.example", "https://b.example"]
-    assert set(cors["allowHeaders"]) == {"Authorization", "Content-Type", "Idempotency-Key", "If-None-Match"}
+    assert set(cors["allowHeaders"]) == {"Authorization", "Content-Type", "Grab-Ticket", "Idempotency-Key", "If-None-Match"}
     assert cors["allowMethods"] == ["GET", "HEAD", "POST"] and "allowCredentials" not in cors
 
 

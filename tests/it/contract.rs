@@ -12,3 +12,4 @@ mod packet;
 mod paths;
 mod reported;
 mod send;
+mod tickets;

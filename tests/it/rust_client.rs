@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use client::tickets::{Scope, Ticket, TicketKey};
 use client::webhooks::{Data, PacketClosed, PacketSent, PacketSettled, SlipClaimed, WebhookError, verify, verify_at};
 use client::{
     Caller, Client, Error, GrabResult, MovementFilter, Packet, Page, ProblemCode, Retries, SendRequest, Split, Status,
@@ -414,4 +415,33 @@ fn each_event_of_the_page_reads() {
         events += 1;
     }
     assert!(events >= 3, "{events}");
+}
+
+#[test]
+fn tickets_are_signed_as_in_the_vectors() {
+    let file = std::fs::read_to_string(repository("tests/tickets.json")).unwrap();
+    let file: Value = serde_json::from_str(&file).unwrap();
+    let mut compared = 0;
+    for signed in file["signed"].as_array().unwrap() {
+        let text = |name: &str| signed["ticket"][name].as_str();
+        let key = TicketKey::from_jwk(&signed["key"].to_string());
+        if signed["key"]["kty"] != "oct" {
+            assert!(key.is_err());
+            continue;
+        }
+        let scope = match text("packet") {
+            Some(packet) => Scope::Packet(packet),
+            None => Scope::Reference { sender: text("sender").unwrap(), reference: text("reference").unwrap() },
+        };
+        let at =
+            |seconds: &Value| seconds.as_u64().map(|seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+        let mut ticket =
+            Ticket { not_before: at(&signed["ticket"]["notBefore"]), ..Ticket::new(text("user").unwrap(), scope) };
+        if let Some(seconds) = signed["ticket"]["expiresInS"].as_u64() {
+            ticket.expires_in = Duration::from_secs(seconds);
+        }
+        assert_eq!(key.unwrap().sign_at(&ticket, at(&signed["now"]).unwrap()), signed["token"], "{}", signed["name"]);
+        compared += 1;
+    }
+    assert_eq!(compared, 2);
 }

@@ -66,6 +66,9 @@ pub struct SendRequest {
     /// The only users who may grab.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recipients: Option<Vec<String>>,
+    /// `Some("ticket")`: only users to whom your app gives a ticket may grab.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eligibility: Option<String>,
     /// The look of the packet, for everybody: at most 32 of `[a-z0-9-]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cover: Option<String>,
@@ -89,6 +92,7 @@ impl SendRequest {
             expires_in_s: None,
             passphrase: None,
             recipients: None,
+            eligibility: None,
             cover: None,
             reference: None,
             metadata: None,
@@ -118,6 +122,8 @@ pub struct Packet {
     /// The most that a slip could hold when the packet was sent.
     pub slip_cap: u64,
     pub has_passphrase: bool,
+    /// `Some("ticket")`: a grab needs a ticket.
+    pub eligibility: Option<String>,
     pub claimed_count: u32,
     pub claimed_amount: u64,
     pub refunded_amount: u64,

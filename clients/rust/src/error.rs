@@ -45,6 +45,12 @@ pub enum ProblemCode {
     NotARecipient,
     /// The passphrase is wrong, or missing.
     WrongPassphrase,
+    /// The packet needs a ticket.
+    TicketRequired,
+    /// The ticket does not admit this user to this packet.
+    TicketInvalid,
+    /// The ticket has expired.
+    TicketExpired,
     /// The route is not for this caller.
     Forbidden,
     /// The token is valid, but its subject is no user id of this API. A new token has the same subject.

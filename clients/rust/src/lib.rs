@@ -4,6 +4,7 @@
 
 mod answers;
 mod error;
+pub mod tickets;
 mod transport;
 pub mod webhooks;
 
@@ -114,6 +115,7 @@ pub struct Client<T = reqwest::Client> {
     caller: Caller,
     /// The user for whom the operator asks.
     user_id: Option<String>,
+    ticket: Option<String>,
     retries: Retries,
 }
 
@@ -121,7 +123,7 @@ impl<T: Transport> Client<T> {
     /// A client of the API at `base_url`, which may have a path. The timeouts of `transport` bound each try.
     pub fn new(transport: T, base_url: impl Into<String>, caller: Caller) -> Self {
         let base_url = base_url.into().trim_end_matches('/').to_owned();
-        Self { transport, base_url, caller, user_id: None, retries: Retries::default() }
+        Self { transport, base_url, caller, user_id: None, ticket: None, retries: Retries::default() }
     }
 
     /// The same client for another caller.
@@ -141,6 +143,15 @@ impl<T: Transport> Client<T> {
         T: Clone,
     {
         Self { user_id: Some(user_id.into()), ..self.clone() }
+    }
+
+    /// The same client with a ticket, the app's word that the caller may grab: for packets with `eligibility: ticket`.
+    #[must_use]
+    pub fn with_ticket(&self, ticket: impl Into<String>) -> Self
+    where
+        T: Clone,
+    {
+        Self { ticket: Some(ticket.into()), ..self.clone() }
     }
 
     /// The same client with other retries.
@@ -386,7 +397,10 @@ impl<T: Transport> Client<T> {
     }
 
     fn request(&self, method: Method, path: &str) -> Builder {
-        let request = Request::builder().method(method).uri(format!("{}{path}", self.base_url));
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base_url));
+        if let Some(ticket) = &self.ticket {
+            request = request.header("grab-ticket", ticket);
+        }
         match &self.caller {
             Caller::Token(token) => request.header(AUTHORIZATION, format!("Bearer {token}")),
             Caller::Local(user) => request.header("x-user-id", user),

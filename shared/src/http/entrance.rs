@@ -19,7 +19,7 @@ const TO_READ: [(HeaderName, &str); 1] =
     [(ACCESS_CONTROL_EXPOSE_HEADERS, "Date, ETag, Idempotent-Replayed, Retry-After, X-Request-Id")];
 const TO_SEND: [(HeaderName, &str); 3] = [
     (ACCESS_CONTROL_ALLOW_METHODS, "GET, HEAD, POST"),
-    (ACCESS_CONTROL_ALLOW_HEADERS, "Authorization, Content-Type, Idempotency-Key, If-None-Match"),
+    (ACCESS_CONTROL_ALLOW_HEADERS, "Authorization, Content-Type, Grab-Ticket, Idempotency-Key, If-None-Match"),
     (ACCESS_CONTROL_MAX_AGE, "600"),
 ];
 

@@ -164,6 +164,18 @@ mod tests {
     }
 
     #[test]
+    fn what_a_client_signs_is_valid() {
+        let file = vectors();
+        let keys = TicketKeys::parse(&file["keys"].to_string()).unwrap();
+        for signed in file["signed"].as_array().unwrap() {
+            let now = Timestamp::from_ms(signed["now"].as_u64().unwrap() * 1_000);
+            let user = signed["ticket"]["user"].as_str().unwrap().parse().unwrap();
+            let opened = keys.open(signed["token"].as_str().unwrap(), &user, now);
+            assert!(opened.is_ok(), "{}: {opened:?}", signed["name"]);
+        }
+    }
+
+    #[test]
     fn keys_are_one_or_two_of_the_two_kinds() {
         let secret = |id: &str, bytes: usize| json!({"kty": "oct", "kid": id, "k": "A".repeat(bytes * 4 / 3 + 1)});
         let public = json!({"kty": "OKP", "crv": "Ed25519", "kid": "b", "x": "A".repeat(43)});

@@ -16,6 +16,9 @@ use tokio::net::TcpStream;
 
 use super::spec::{Answer, SPEC};
 
+/// A key that signs tickets.
+pub const TICKET_KEY: &str = r#"{"kty":"oct","kid":"2027-1","k":"PYbn25y-McoGFfH72cvSQG_cjLHINbaqjMUQ0RBIIGU"}"#;
+
 /// A local stack with a client.
 pub struct Api {
     pub local: Local,
@@ -41,7 +44,13 @@ impl Api {
     pub async fn through_each_entrance() -> [Self; 2] {
         let [gateway, balancer] =
             [Entrance::Api, Entrance::Alb].map(|entrance| Options { entrance, ..Options::ephemeral() });
-        [Self::start_with(gateway).await, Self::start_with(balancer).await]
+        [Self::taking_tickets(gateway).await, Self::taking_tickets(balancer).await]
+    }
+
+    /// A stack that knows [`TICKET_KEY`].
+    pub async fn taking_tickets(options: Options) -> Self {
+        let ticket_key = Some(format!(r#"{{"keys": [{TICKET_KEY}]}}"#));
+        Self::start_with(Options { ticket_key, ..options }).await
     }
 
     pub async fn start_with(options: Options) -> Self {

@@ -266,6 +266,8 @@ async fn guarded(tour: &mut Tour, api: &Api) {
     let guard = json!({"recipients": ["bob"], "passphrase": "abc"});
     let packet = api.packet("sender", "guarded", &with(random(100, 2), &guard)).await;
     tour.saw(&api.grab("eve", &packet).await);
+    let ticketed = api.packet("sender", "ticketed", &with(random(100, 2), &json!({"eligibility": "ticket"}))).await;
+    tour.saw(&api.grab("eve", &ticketed).await);
     let guess = || api.grab("bob", &packet).json(&json!({"passphrase": "a guess"}));
     for _ in 0..10 {
         guess().await.refused(403, "wrong-passphrase");

@@ -1,0 +1,47 @@
+/**
+ * Returns a ticket, the value of the header `Grab-Ticket`. Throws `TypeError` if the key or the ticket can't be used.
+ * @param {Key} key
+ * @param {Ticket} ticket
+ * @param {{now?: number}} [options] `now`: the time in milliseconds, for tests
+ * @returns {Promise<string>}
+ */
+export function signTicket(key: Key, { user, packet, sender, reference, expiresInS, notBefore }: Ticket, { now }?: {
+    now?: number;
+}): Promise<string>;
+export type Ticket = {
+    /**
+     * The user who may grab: the `sub` of their token.
+     */
+    user: string;
+    /**
+     * The id of the packet; or, in its place:
+     */
+    packet?: string;
+    /**
+     * The sender of all packets
+     */
+    sender?: string;
+    /**
+     * with this reference.
+     */
+    reference?: string;
+    /**
+     * For how many seconds it is valid from now on, 86,400 at most. Default: 3,600.
+     */
+    expiresInS?: number;
+    /**
+     * When the user's turn comes, in seconds since 1970. Default: at once.
+     */
+    notBefore?: number;
+};
+/**
+ * A JWK with a `kid`: `oct` for HS256, or a private `OKP` key of Ed25519 for EdDSA.
+ */
+export type Key = {
+    kty?: string | undefined;
+    kid?: string | undefined;
+    k?: string | undefined;
+    crv?: string | undefined;
+    x?: string | undefined;
+    d?: string | undefined;
+};
