@@ -559,6 +559,29 @@ def webhooks(account):
         yield "fine", "webhooks can be signed"
 
 
+# --- Tickets
+
+
+@check("tickets")
+def tickets(account):
+    arn = account.value("TicketSecretArn")
+    if not arn:
+        return
+    found = absent(lambda: account.client("secretsmanager").get_secret_value(SecretId=arn), "ResourceNotFoundException")
+    if not found:
+        yield "fails", f"there is no secret {arn}, so no ticket could be checked", "store a JWK Set (docs/OPERATE.md), and set TicketSecretArn"
+        return
+    try:
+        keys = json.loads(found.get("SecretString", ""))["keys"]
+        kinds = {(key["kty"], key.get("crv")) for key in keys if key["kid"]}
+    except (ValueError, KeyError, TypeError):
+        keys, kinds = [], set()
+    if not 1 <= len(keys) <= 2 or not kinds <= {("oct", None), ("OKP", "Ed25519")}:
+        yield "fails", "TicketSecretArn has no JWK Set of one or two keys, so no ticket could be checked", "store one (docs/OPERATE.md)"
+    else:
+        yield "fine", "tickets can be checked"
+
+
 # --- Backups elsewhere
 
 

@@ -18,6 +18,7 @@ WAYS = {
         "WebhookUrl": "https://app.example/webhooks",
         "WebhookSecretArn": "arn:aws:secretsmanager:ap-east-1:123456789012:secret:webhooks",
         "AlarmEmail": "operator@example.com",
+        "TicketSecretArn": "arn:aws:secretsmanager:ap-east-1:123456789012:secret:tickets",
         "BackupVaultArn": "arn:aws:backup:eu-west-1:123456789012:backup-vault:elsewhere",
         "Page": "true",
         "PageDomain": "red.example",

@@ -511,6 +511,23 @@ def a_short_secret_of_webhooks(world):
     world.client("secretsmanager").put_secret_value(SecretId="webhooks", SecretString="whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 
 
+@fault("tickets", "there is no secret")
+def no_secret_of_tickets(world):
+    world.set(TicketSecretArn=f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:x-abcdef")
+    yield
+    text = json.dumps({"keys": [{"kty": "oct", "kid": "2027-1", "k": "A" * 43}]})
+    world.set(TicketSecretArn=world.client("secretsmanager").create_secret(Name="tickets", SecretString=text)["ARN"])
+
+
+@fault("tickets", "no JWK Set of one or two keys")
+def a_secret_of_tickets_without_keys(world):
+    arn = world.client("secretsmanager").create_secret(Name="tickets", SecretString='{"keys": []}')["ARN"]
+    world.set(TicketSecretArn=arn)
+    yield
+    text = json.dumps({"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "2027-1", "x": "A" * 43}]})
+    world.client("secretsmanager").put_secret_value(SecretId="tickets", SecretString=text)
+
+
 @fault("names", "a schedule hongbao-prod-settle-2 already")
 def a_schedule(world):
     made = {

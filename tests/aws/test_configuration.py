@@ -104,12 +104,14 @@ def test_a_base_path_begins_like_no_route():
 OF_BALANCER = {"JWT_ISSUER", "JWT_AUDIENCE", "CORS_ORIGINS"}
 # Set only where the password of Redis may change.
 OF_PASSWORDS = {"REDIS_SECRET"}
+# Set only where packets can want tickets. The keys themselves are for local stacks.
+OF_TICKETS = {"TICKET_SECRET"}
 # Set only where a web ACL stands before users' requests.
 OF_EDGE = {"EDGE_KEY"}
 # Set only where the functions sign in with tokens.
 OF_TOKENS = {"REDIS_AUTH", "REDIS_IAM_USER", "REDIS_IAM_CACHE", "REDIS_IAM_SERVERLESS"}
 # On AWS the functions' defaults hold.
-BY_DEFAULT = {"REDIS_CONNECT_TIMEOUT_MS", "REDIS_RESPONSE_TIMEOUT_MS", "START_SPREAD_MS", "SETTLE_GRACE_MS", "WEBHOOK_ADDRESSES"}
+BY_DEFAULT = {"REDIS_CONNECT_TIMEOUT_MS", "REDIS_RESPONSE_TIMEOUT_MS", "START_SPREAD_MS", "SETTLE_GRACE_MS", "TICKET_KEYS", "WEBHOOK_ADDRESSES"}
 FUNCTIONS = {"send", "grab", "view", "wallet", "settle", "audit", "publish", "notify", "operate"}
 
 
@@ -144,6 +146,7 @@ def test_each_function_gets_what_it_reads_and_nothing_else(stack, readers):
         given = configuration["Environment"]["Variables"]
         # With tokens there is no password, and an existing Redis may do without a secret.
         left_out = BY_DEFAULT | OF_PASSWORDS | (OF_TOKENS if stack.way == "existing" else OF_EDGE)
+        left_out |= set() if "TicketSecretArn" in stack.parameters else OF_TICKETS
         left_out |= {"nodes": OF_BALANCER, "serverless": set(), "existing": {"CORS_ORIGINS"}}[stack.way]
         assert set(given) == {name for name in readers if program in readers[name]} - left_out, program
         assert given["TABLE_NAME"] == stack.outputs["TableName"]

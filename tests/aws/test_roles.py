@@ -126,6 +126,8 @@ def test_a_roles_actions_outside_the_table(stack, roles):
                 f"sqs:{action}"
                 for action in ("ChangeMessageVisibility", "DeleteMessage", "GetQueueAttributes", "ReceiveMessage", "SendMessage")
             }
+        if program in ("grab", "view") and "TicketSecretArn" in stack.parameters:
+            expected.add("secretsmanager:GetSecretValue")
         if "CustomerKeyArn" in stack.parameters:
             expected.add("kms:Decrypt")
         allowed = {action for s in statements if s["Effect"] == "Allow" for action in listed(s["Action"])}

@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use local::{Entrance, Local, Options};
 use tests::walkthrough::{Shell, Step, assert_curl, blocks, console, matches, pasted, walk};
 
+use crate::contract::api::TICKET_KEY;
 use crate::programs::built;
 use crate::repository;
 
@@ -18,7 +19,9 @@ fn read(file: &str) -> String {
 }
 
 async fn walked(entrance: Entrance, steps: impl FnOnce(&str) -> Vec<Step>) {
-    let local = Local::start(Options { entrance, ..Options::ephemeral() }).await.unwrap();
+    // The key that docs/INTEGRATE.md starts the stack with.
+    let ticket_key = Some(format!(r#"{{"keys":[{TICKET_KEY}]}}"#));
+    let local = Local::start(Options { entrance, ticket_key, ..Options::ephemeral() }).await.unwrap();
     let url = local.url();
     let steps = steps(&url);
     // The shell blocks a thread; the stack needs this one.

@@ -245,6 +245,7 @@ fn the_parameters_defaults_are_those_of_the_functions() {
                 let expected = match &*name {
                     "REDIS_SECRET" => "HasRedisSecret",
                     "EDGE_KEY" => "HasWebAcl",
+                    "TICKET_SECRET" => "HasTickets",
                     "JWT_ISSUER" | "JWT_AUDIENCE" => "HasBalancer",
                     "CORS_ORIGINS" => "BalancerHasCors",
                     _ => "MakesRedis",
