@@ -1,11 +1,4 @@
-// A client of the hongbao API, in plain JavaScript with types. It runs unchanged in browsers and in Node.
-//
-// Every request of this API can be repeated safely. The client therefore retries a request that got no answer, or the answer
-// `unavailable` or `too-many-requests`. It sends the same key and body again, after the time in Retry-After. If the last try
-// fails too, it throws: `Problem` if the service answered, `Unreachable` if no answer came.
-//
-// Answers grow: a later service may answer with fields and values that this client does not know. It passes them on. Treat an
-// unknown outcome of a grab as "no slip". A problem with an unknown code gets the code of its status.
+// A client of the hongbao API, for browsers and Node. README.md says what it repeats, and what a later service may answer.
 
 /** @typedef {import('./api.d.ts').components['schemas']} Schemas */
 /** @typedef {typeof PROBLEM_CODES[number]} ProblemCode */

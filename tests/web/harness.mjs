@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { mkdir, readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
@@ -13,6 +13,9 @@ import { chromium } from 'playwright-core';
 
 /** @typedef {import('playwright-core').Page} Page */
 /** @typedef {{name?: string, locale?: string, width?: number, height?: number, scale?: number, dark?: boolean, still?: boolean, allow?: RegExp, storage?: 'null' | 'throws' | 'full' | 'silent', aheadMs?: number, using?: import('playwright-core').Browser}} Person */
+
+/** The key that signs tickets for the stacks. */
+export const ticketKey = JSON.parse(readFileSync(new URL('../tickets.json', import.meta.url), 'utf8')).signed[0].key;
 
 const target = process.env['CARGO_TARGET_DIR'] ?? new URL('../../target', import.meta.url).pathname;
 const profile = process.env['HONGBAO_PROFILE'] ?? 'debug';
@@ -28,7 +31,7 @@ export function program(name) {
  * @param {string[]} [args] more arguments
  */
 export async function startStack(settings = {}, args = []) {
-  const env = { ...process.env, ...settings };
+  const env = { ...process.env, TICKET_KEYS: JSON.stringify({ keys: [ticketKey] }), ...settings };
   const child = spawn(program('local'), ['--port', '0', '--ephemeral', '--settle-every', '0s', ...args], { env, stdio: ['ignore', 'pipe', 'inherit'] });
   // The stack ends too if the tests are interrupted.
   process.on('exit', () => child.kill());

@@ -4,7 +4,8 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 
-import { api, assertAccessible, assertSoon, browse, fund, packet, person, someone, stack, textOf } from './harness.mjs';
+import { api, assertAccessible, assertSoon, browse, fund, packet, person, someone, stack, textOf, ticketKey } from './harness.mjs';
+import { signTicket } from '../../clients/js/tickets.js';
 
 /** @typedef {import('playwright-core').Page} Page */
 
@@ -338,3 +339,24 @@ async function cognito(options) {
   });
   return { page, tokens, renewals: () => renewals };
 }
+
+browse('a ticket in a link admits its user, and leaves the address; without one a packet is for others', async () => {
+  const { id, link } = await packet({ eligibility: 'ticket' });
+  const [name, stranger] = [someone(), someone()];
+  const ticket = await signTicket(ticketKey, { user: name, packet: id });
+  const late = await signTicket(ticketKey, { user: stranger, packet: id }, { now: Date.now() - 7_200_000 });
+  const page = await person({ name });
+  await page.goto(`${link}#ticket=${ticket}`);
+  await page.waitForSelector('#open');
+  assert.equal(page.url(), link);
+  // The tab keeps it.
+  await page.reload();
+  await page.click('#open');
+  await page.waitForSelector('.result[data-outcome=grabbed]');
+  const other = await person({ name: stranger, allow: /403/ });
+  await other.goto(link);
+  await other.waitForSelector('.notice[data-kind=not-for-you]');
+  await other.goto(`${stack.url}/#ticket=${late}&to=/p/${id}`);
+  await other.waitForSelector('.notice[data-kind=expired]');
+  assert.ok(!other.url().includes('ticket'), other.url());
+});

@@ -33,11 +33,14 @@ function route() {
   return fragment || (/\/p\/[^/]+$/.exec(location.pathname)?.[0] ?? '/');
 }
 
+/** Whether the embedding app has written a token or a ticket into the address. */
+const isGiven = () => /^#(token|ticket)=/.test(location.hash);
+
 /** Shows a packet as /p/<id> in the address, where the server answers that, and every other screen in the fragment. */
 function straighten() {
   const path = route();
   const wanted = config.links === 'path' && /^\/p\/[^/]+$/.test(path) ? `${home()}${path.slice(1)}` : `${home()}#${path}`;
-  if (location.hash.startsWith('#token=') || location.href === wanted || (path === '/' && !location.hash)) return;
+  if (isGiven() || location.href === wanted || (path === '/' && !location.hash)) return;
   history.replaceState(null, '', wanted);
 }
 
@@ -227,8 +230,8 @@ async function prepare() {
 for (const icon of /** @type {NodeListOf<HTMLLinkElement>} */ (document.querySelectorAll('link[rel=icon]'))) icon.href = String(icon.href);
 
 addEventListener('popstate', () => {
-  // The embedding app may hand over another token while the page is open.
-  void (/^#token=/.test(location.hash) ? open().then(show) : show());
+  // The embedding app may hand over another token or ticket while the page is open.
+  void (isGiven() ? open().then(show) : show());
 });
 
 // The service has refused the user's token.

@@ -34,6 +34,10 @@ export function explain(error) {
       case 'packet-not-found':
       case 'route-not-found':
         return said('not-found', 'grab.notFound', 'grab.notFound.text');
+      case 'ticket-expired':
+        return said('expired', 'grab.ticket', 'grab.ticket.text');
+      case 'ticket-required':
+      case 'ticket-invalid':
       case 'not-a-recipient':
       case 'forbidden':
         return said('not-for-you', 'grab.notForYou', 'grab.notForYou.text');

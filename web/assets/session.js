@@ -32,6 +32,8 @@ const TOKEN = 'hongbao.token';
 const REFRESH = 'hongbao.refresh';
 const USER = 'hongbao.user';
 const FLOW = 'hongbao.flow';
+/** Before a packet's id. */
+const TICKET = 'hongbao.ticket.';
 /** The embedding app has this long to answer while a request waits for another token. */
 const EMBEDDER_WITHIN_MS = 4_000;
 /** Tokens that the service refused. The page does not take them again. @type {Set<string>} */
@@ -63,9 +65,9 @@ export function isUserId(userId) {
  * @returns {Promise<Session | null>}
  */
 export async function openSession(auth) {
+  takeFragment(auth.kind === 'token');
   if (auth.kind === 'local') return localSession(auth);
   if (auth.kind === 'cognito') await finishCodeFlow(auth);
-  else takeTokenOfFragment();
   const token = tab.get(TOKEN) ?? (auth.kind === 'cognito' ? await refresh(auth) : null);
   return token && subjectOf(token) !== null ? tokenSession(auth, token) : null;
 }
@@ -81,6 +83,8 @@ function localSession(auth) {
 function fetchWith(name, value, input, init = {}) {
   const headers = new Headers(init.headers);
   headers.set(name, value);
+  const ticket = tab.get(TICKET + /\/packets\/(\w+)/.exec(String(input))?.[1]);
+  if (ticket) headers.set('Grab-Ticket', ticket);
   return fetch(input, { ...init, headers });
 }
 
@@ -150,14 +154,17 @@ function packetFragment() {
 
 // --- A token from the embedding app ---------------------------------------------------------------------------------------------
 
-function takeTokenOfFragment() {
-  const given = new URLSearchParams(location.hash.replace(/^#/, ''));
-  const token = given.get('token');
-  if (!token) return;
-  tab.set(TOKEN, token);
-  // Removed from the address at once: otherwise it would stay in the history and in links that users copy.
-  const to = given.get('to');
-  history.replaceState(null, '', `${home()}${to === null ? packetFragment() || '#/' : `#${to}`}`);
+/** Takes a packet's ticket from the address, and the token. @param {boolean} takesToken */
+function takeFragment(takesToken) {
+  const given = new URLSearchParams(location.hash.slice(1));
+  const token = takesToken && given.get('token');
+  const ticket = given.get('ticket');
+  if (!token && !ticket) return;
+  const to = given.get('to') ?? (packetFragment().slice(1) || '/');
+  if (token) tab.set(TOKEN, token);
+  if (ticket) tab.set(TICKET + to.split('/')[2], ticket);
+  // Removed from the address at once: otherwise they would stay in the history and in links that users copy.
+  history.replaceState(null, '', `${home()}#${to}`);
 }
 
 /**

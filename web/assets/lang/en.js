@@ -149,6 +149,8 @@ const english = {
   'grab.sendOne': 'Send one yourself',
   'grab.watch': 'You chose who can open it, and you are not among them. Watch them open it here.',
   'grab.notForYou': 'This packet isn’t for you',
+  'grab.ticket': 'This link has expired',
+  'grab.ticket.text': 'Open the packet again from where you got it.',
   'grab.notForYou.text': 'The sender chose who can open it.',
   'grab.notFound': 'We can’t find this packet',
   'grab.notFound.text': 'Check the link.',

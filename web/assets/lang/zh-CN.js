@@ -148,6 +148,8 @@ export const texts = {
   'grab.sendOne': '我也发一个',
   'grab.watch': '你指定了谁能领，名单里没有你自己。在这里看大家拆吧。',
   'grab.notForYou': '这个红包不是给你的',
+  'grab.ticket': '这个链接过期了',
+  'grab.ticket.text': '请从收到红包的地方重新打开。',
   'grab.notForYou.text': '发红包的人指定了谁能领。',
   'grab.notFound': '找不到这个红包',
   'grab.notFound.text': '检查一下链接是否完整。',

@@ -148,6 +148,8 @@ export const texts = {
   'grab.sendOne': '我也發一個',
   'grab.watch': '你指定了誰能領，名單裡沒有你自己。就在這裡看大家拆吧。',
   'grab.notForYou': '這個紅包不是給你的',
+  'grab.ticket': '這個連結過期了',
+  'grab.ticket.text': '請從收到紅包的地方重新打開。',
   'grab.notForYou.text': '發紅包的人指定了誰能領。',
   'grab.notFound': '找不到這個紅包',
   'grab.notFound.text': '請檢查連結是否完整。',

@@ -242,7 +242,7 @@ export class ClosedEnvelope {
       this.#nudge(t(isWrong ? 'grab.passphrase.wrong' : 'grab.passphrase.ask'));
     } else if (error instanceof Problem && error.code === 'too-many-requests' && !this.asks.hidden) {
       this.#block(error.retryAfterS ?? 60);
-    } else if (error instanceof Problem && error.code === 'not-a-recipient' && this.#live.packet.sender_id === me()) {
+    } else if (error instanceof Problem && /^(not-a|ticket-)/.test(error.code) && this.#live.packet.sender_id === me()) {
       this.button.hidden = true;
       this.status.textContent = t('grab.watch');
     } else if (error instanceof Unreachable && navigator.onLine) {
