@@ -55,6 +55,9 @@ export function isFinal(code: ProblemCode): boolean {
     case 'insufficient-balance':
     case 'not-a-recipient':
     case 'wrong-passphrase':
+    case 'ticket-required':
+    case 'ticket-invalid':
+    case 'ticket-expired':
     case 'forbidden':
     case 'user-id-unsupported':
     case 'account-suspended':

@@ -1,4 +1,4 @@
-// State and functions that all screens share: the configuration, the session, the client, and the format of money and times.
+// What all screens share.
 
 import { Hongbao } from '../client/hongbao.js';
 import { serverNow, timed } from './browser.js';

@@ -1,13 +1,4 @@
-// The session of the signed-in user. config.json selects one of three ways to sign in:
-//
-// `local`: a choice of names, for the local stack, which trusts the header X-User-Id.
-//
-// `token`: the embedding app passes a bearer token, in the fragment (#token=…) or by postMessage.
-//
-// `cognito`: Cognito's authorization code flow with PKCE.
-//
-// A token stays in the tab's storage. No other tab and no later visitor can read it. The page does not judge its age, since the
-// machine's clock may be wrong: it sends the token, and believes a 401. Then it asks once for another one.
+// The session of the signed-in user. A token stays in the tab's storage. The machine's clock may be wrong, so the page believes only a 401.
 
 /**
  * @typedef {object} Auth
