@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use client::tickets::{Scope, Ticket, TicketKey};
 use client::{Caller, Client, GrabResult, Retries, Transport};
 use http::header::HOST;
 use http::{HeaderValue, Response};
@@ -86,22 +87,30 @@ pub struct Http {
     client: Client<Connections>,
     engine: Arc<Engine>,
     sold_out: bool,
+    /// What signs a ticket for each grab, if the packets want them.
+    tickets: Option<TicketKey>,
 }
 
 impl Http {
-    /// Clients of a gateway with these answers. With `sold_out`, a packet has no slip left when its rush begins.
-    pub async fn new(answers: Answers, engine: Arc<Engine>, sold_out: bool) -> Result<Arc<Self>, BoxError> {
+    /// Clients of a gateway with these answers. With `sold_out`, a packet has no slip left when its rush begins. With `tickets` it wants
+    /// them.
+    pub async fn new(
+        answers: Answers,
+        engine: Arc<Engine>,
+        sold_out: bool,
+        tickets: Option<TicketKey>,
+    ) -> Result<Arc<Self>, BoxError> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let gateway = Gateway::serve(listener, Arc::new(answers), AdmissionLimiter::new(ROOM))?;
         let connections = Connections { address: gateway.address(), idle: Arc::default() };
         let client = Client::new(connections, "", Caller::Nobody).retrying(Retries::NONE);
-        Ok(Arc::new(Self { _gateway: gateway, client, engine, sold_out }))
+        Ok(Arc::new(Self { _gateway: gateway, client, engine, sold_out, tickets }))
     }
 }
 
 impl Grabs for Http {
     async fn fill(&self, rush: &Rush) -> Result<(), BoxError> {
-        self.engine.fill(rush).await?;
+        self.engine.fill_with(rush, self.tickets.is_some()).await?;
         if self.sold_out {
             for slip in 0..rush.slips {
                 self.grab(0, &format!("winner-{slip}")).await?;
@@ -112,7 +121,11 @@ impl Grabs for Http {
 
     async fn grab(&self, packet: usize, user: &str) -> Result<Got, BoxError> {
         let id = self.engine.packet(packet).to_string();
-        Ok(match self.client.by(Caller::Local(user.to_owned())).grab(&id, None).await? {
+        let mut client = self.client.by(Caller::Local(user.to_owned()));
+        if let Some(key) = &self.tickets {
+            client = client.with_ticket(key.sign(&Ticket::new(user, Scope::Packet(&id))));
+        }
+        Ok(match client.grab(&id, None).await? {
             GrabResult::Grabbed { slip, .. } => Got::Slip(slip.into()),
             GrabResult::SoldOut { .. }
             | GrabResult::Expired { .. }

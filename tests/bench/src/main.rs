@@ -43,7 +43,7 @@ struct Options {
     #[arg(long)]
     quick: bool,
     /// Only these workloads
-    #[arg(long, value_delimiter = ',', default_value = "A,B,C,D,TLS,L,E")]
+    #[arg(long, value_delimiter = ',', default_value = "A,B,C,D,TLS,L,E,T")]
     only: Vec<String>,
     /// Rounds of each cell, if not 3. A ratio compares rounds that ran one after the other
     #[arg(long, conflicts_with = "quick")]
@@ -98,6 +98,9 @@ impl Options {
                 }
                 if self.wants("E") {
                     workloads::e(&mut lab).await?;
+                }
+                if self.wants("T") {
+                    workloads::t(&mut lab).await?;
                 }
             }
         }

@@ -20,6 +20,8 @@ use crate::clients::Grabs;
 use crate::lab::Lab;
 use crate::rush::{Got, Rush};
 
+/// A key of tickets.
+pub const TICKET_KEY: &str = r#"{"kty":"oct","kid":"bench","k":"PYbn25y-McoGFfH72cvSQG_cjLHINbaqjMUQ0RBIIGU"}"#;
 const SENDER: &str = "sender";
 const SENDS_AT_ONCE: usize = 16;
 
@@ -40,6 +42,7 @@ impl Engine {
             "TABLE_NAME" => Some(table.clone()),
             "REDIS_URL" => Some(lab.redis_config().url),
             "GRAB_ACK" => Some(ack.to_owned()),
+            "TICKET_KEYS" => Some(format!(r#"{{"keys": [{TICKET_KEY}]}}"#)),
             "REDIS_CONNECT_TIMEOUT_MS" | "REDIS_RESPONSE_TIMEOUT_MS" => {
                 Some(crate::RESPONSE_TIMEOUT.as_millis().to_string())
             }
@@ -70,14 +73,19 @@ impl Engine {
 
     /// Sends the packets of a rush.
     pub async fn fill(&self, rush: &Rush) -> Result<(), BoxError> {
-        let send = |_| async { self.send(rush.slips).await };
+        self.fill_with(rush, false).await
+    }
+
+    /// The same, of packets that want tickets or not.
+    pub async fn fill_with(&self, rush: &Rush, wants_ticket: bool) -> Result<(), BoxError> {
+        let send = |_| async { self.send(rush.slips, wants_ticket).await };
         let packets = stream::iter(0..rush.packets).map(send).buffer_unordered(SENDS_AT_ONCE).try_collect().await?;
         *self.packets.write().unwrap_or_else(PoisonError::into_inner) = packets;
         Ok(())
     }
 
     /// Sends one packet and reads its terms and amounts, as a process does once for the first grab.
-    async fn send(&self, slips: u32) -> Result<PacketId, BoxError> {
+    async fn send(&self, slips: u32, wants_ticket: bool) -> Result<PacketId, BoxError> {
         let packet = NewPacket {
             sender: SENDER.parse()?,
             split: Split::Random,
@@ -88,7 +96,7 @@ impl Engine {
             expires_in: Duration::from_hours(1),
             passphrase: None,
             recipients: None,
-            wants_ticket: false,
+            wants_ticket,
             labels: Labels::default(),
         };
         let key: IdempotencyKey = format!("key-{}", self.next_key.fetch_add(1, Ordering::Relaxed)).parse()?;

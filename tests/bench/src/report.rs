@@ -9,7 +9,7 @@ use crate::functions::Measured;
 use crate::{BoxError, chart};
 
 /// The workloads, in the order of the report, with their titles.
-const WORKLOADS: [(&str, &str); 7] = [
+const WORKLOADS: [(&str, &str); 8] = [
     ("A", "one packet of 100,000 slips, everybody wins"),
     ("B", "10,000 requests at once for 100 slips"),
     ("C", "1,000 packets of 100 slips"),
@@ -17,6 +17,7 @@ const WORKLOADS: [(&str, &str); 7] = [
     ("TLS", "A with one user a call, connections × calls in flight on each"),
     ("L", "300 slips for 450 users, each claim in the ledger"),
     ("E", "HTTP requests through the gateway and the handlers"),
+    ("T", "E with tickets and without, signed by the clients"),
 ];
 /// How this engine is called, beside lua-queue with the same client. A Lambda function that serves one request at a time calls for
 /// one user; a process that serves many collects calls.

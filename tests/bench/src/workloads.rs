@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use client::tickets::TicketKey;
+
 use crate::BoxError;
 use crate::designs::{Design, LockCounter, LuaQueue, LuaQueuePipelined, PureQueue};
 use crate::http::{Answers, Http};
 use crate::lab::Lab;
-use crate::ours::{BareClaims, Collected, Engine, OneUser};
+use crate::ours::{BareClaims, Collected, Engine, OneUser, TICKET_KEY};
 use crate::rush::Rush;
 
 const SLIPS: u32 = 100_000;
@@ -94,7 +96,7 @@ pub async fn l(lab: &mut Lab) -> Result<(), BoxError> {
 pub async fn e(lab: &mut Lab) -> Result<(), BoxError> {
     let (losers, winners) = (Arc::new(Rush::crowd(1, 20_000)), Arc::new(Rush::all_win(5_000)));
     let engine = Engine::new(lab, "E", "ledger").await?;
-    let open = |answers, sold_out| Http::new(answers, Arc::clone(&engine), sold_out);
+    let open = |answers, sold_out| Http::new(answers, Arc::clone(&engine), sold_out, None);
     let ours = || Answers::Grab(Box::new(engine.grab_slip()));
     let constant = open(Answers::Constant, false).await?;
     let (sold_out, winning) = (open(ours(), true).await?, open(ours(), false).await?);
@@ -104,6 +106,30 @@ pub async fn e(lab: &mut Lab) -> Result<(), BoxError> {
         lab.concurrent("E", "ours, losers", &sold_out, &losers, WITH_LEDGER).await?;
         lab.concurrent("E", "ours, winners", &winning, &winners, WITH_LEDGER).await?;
         lab.concurrent("E", "bare claim transactions", &bare, &winners, WITH_LEDGER).await?;
+    }
+    Ok(())
+}
+
+/// (T) E with tickets and without. A packet of two parts is final for a process that has seen it sold out.
+pub async fn t(lab: &mut Lab) -> Result<(), BoxError> {
+    let (losers, winners) = (Arc::new(Rush::crowd(2_000, 20_000)), Arc::new(Rush::all_win(5_000)));
+    let engine = Engine::new(lab, "T", "ledger").await?;
+    let open = |sold_out, has_tickets: bool| {
+        let key = has_tickets.then(|| TicketKey::from_jwk(TICKET_KEY)).transpose();
+        let answers = Answers::Grab(Box::new(engine.grab_slip()));
+        let engine = Arc::clone(&engine);
+        async move { Http::new(answers, engine, sold_out, key?).await }
+    };
+    let mut schemes = Vec::new();
+    for (who, rush, sold_out) in [("winners", &winners, false), ("losers of a final packet", &losers, true)] {
+        for (how, has_tickets) in [("", false), (", with a ticket", true)] {
+            schemes.push((format!("{who}{how}"), open(sold_out, has_tickets).await?, rush));
+        }
+    }
+    for _ in 0..lab.rounds {
+        for (name, http, rush) in &schemes {
+            lab.concurrent("T", name, http, rush, WITH_LEDGER).await?;
+        }
     }
     Ok(())
 }
