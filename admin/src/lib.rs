@@ -15,6 +15,7 @@ mod rebuild;
 mod reconcile;
 mod remote;
 mod scratch;
+mod sending;
 mod story;
 #[cfg(test)]
 mod tests;
@@ -59,6 +60,7 @@ pub async fn run(deployment: &Deployment, asked: Asked, by: Option<Signer>) -> R
         Command::Journal(options) => journal::run(deployment, &options, json).await,
         Command::Reconcile(options) => reconcile::run(&options, json),
         Command::Story(options) => story::run(deployment, &options, json).await,
+        Command::Sending => sending::run(deployment, json).await,
         Command::Who(options) => who::run(deployment, &options, json).await,
         Command::Plan(options) => planning::run(&options, json),
         Command::Webhooks(options) => webhooks::run(deployment, options, json).await,

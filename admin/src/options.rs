@@ -114,6 +114,8 @@ pub enum Command {
     /// Tell what a user asked in a time, what they were answered and why, what moved, and which events tell it; exits with 1 if
     /// there is nothing
     Story(Story),
+    /// List each time that the operator paused sending or let it go on, the newest first; exits with 1 while it is paused
+    Sending,
     /// Find the user whom the logs call by a name; exits with 1 if nobody is
     Who(Who),
     /// Reconcile Redis with all decisions of a packet

@@ -25,6 +25,8 @@ pub enum Name {
     Of(UserId, Own),
     /// The state of the receiver of webhooks, which says nothing of money.
     Receiver,
+    /// A decision of the operator about sending, which says nothing of money either.
+    Sending,
 }
 
 /// The kind of a user's item.
@@ -82,6 +84,7 @@ impl Name {
                 (Self::Of(user, own), spelling)
             }
             ["WEBHOOK", ..] => (Self::Receiver, keys::receiver()),
+            ["SENDING", at] => (Self::Sending, keys::sending(Timestamp::from_ms(at.parse().ok()?))),
             _ => return None,
         };
         (spelling == *key).then_some(name)

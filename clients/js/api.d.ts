@@ -653,6 +653,31 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/operator/sending": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Whether packets can be sent
+         * @description What the operator decided last.
+         */
+        get: operations["getSending"];
+        /**
+         * Pause sending, or let it go on
+         * @description While sending is paused, new packets are answered 503 `sending-paused`, from the next request on. Grabs, refunds and withdrawals go on,
+         *     and so does the repetition of a send. Each decision is kept.
+         */
+        put: operations["decideSending"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/operator/users/{user_id}/limits": {
         parameters: {
             query?: never;
@@ -900,6 +925,21 @@ export interface components {
             daily_sent_max?: number | null;
             /** @description The most that one deposit may put into their wallet, in minor units */
             deposit_max?: number | null;
+        };
+        SendingRequest: {
+            paused: boolean;
+            /** @description A pause needs one. */
+            reason?: components["schemas"]["OperatorReason"] | null;
+        };
+        Sending: {
+            /** @description Whether no packet can be sent */
+            paused: boolean;
+            /** @description The reason of the decision, or null. */
+            reason: components["schemas"]["OperatorReason"] | null;
+            /** @description When it was decided. Null if it never was. */
+            decided_at: components["schemas"]["Timestamp"] | null;
+            /** @description Who decided it. */
+            by: components["schemas"]["Signer"] | null;
         };
         UserLimits: {
             user_id: components["schemas"]["UserId"];
@@ -1785,6 +1825,31 @@ export interface components {
                 "application/json": components["schemas"]["GatewayMessage"];
             };
         };
+        /**
+         * @description A dependency did not answer, or the service is overloaded. Repeating the same request is safe. Or the operator has paused sending:
+         *     then the answer would be the same until they let it go on.
+         */
+        SendUnavailable: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                "Retry-After": components["headers"]["RetryAfter"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+                "application/json": components["schemas"]["GatewayMessage"];
+            };
+        };
+        /** @description What the operator decided last. */
+        SendingDecided: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Sending"];
+            };
+        };
     };
     parameters: {
         /**
@@ -1990,7 +2055,7 @@ export interface operations {
             422: components["responses"]["KeyReused"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Internal"];
-            503: components["responses"]["Unavailable"];
+            503: components["responses"]["SendUnavailable"];
         };
     };
     getPacket: {
@@ -2567,7 +2632,7 @@ export interface operations {
             422: components["responses"]["KeyReused"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Internal"];
-            503: components["responses"]["Unavailable"];
+            503: components["responses"]["SendUnavailable"];
         };
     };
     getPacketForUser: {
@@ -2998,6 +3063,49 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["RouteNotFound"];
             405: components["responses"]["MethodNotAllowed"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getSending: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["SendingDecided"];
+            400: components["responses"]["InvalidQuery"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    decideSending: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SendingRequest"];
+            };
+        };
+        responses: {
+            200: components["responses"]["SendingDecided"];
+            400: components["responses"]["InvalidReason"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            413: components["responses"]["PayloadTooLarge"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];

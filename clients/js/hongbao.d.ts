@@ -38,7 +38,7 @@ export function newKey(): string;
  * @property {(wait: {tries: number, waitMs: number}) => void} [onRetry] Called before each wait.
  */
 /** Every code that a problem can have. */
-export const PROBLEM_CODES: readonly ["invalid-request", "unauthenticated", "insufficient-balance", "not-a-recipient", "wrong-passphrase", "ticket-required", "ticket-invalid", "ticket-expired", "forbidden", "user-id-unsupported", "account-suspended", "daily-limit-exceeded", "packet-not-found", "route-not-found", "method-not-allowed", "payload-too-large", "idempotency-key-reused", "too-many-requests", "unavailable", "internal"];
+export const PROBLEM_CODES: readonly ["invalid-request", "unauthenticated", "insufficient-balance", "not-a-recipient", "wrong-passphrase", "ticket-required", "ticket-invalid", "ticket-expired", "forbidden", "user-id-unsupported", "account-suspended", "daily-limit-exceeded", "packet-not-found", "route-not-found", "method-not-allowed", "payload-too-large", "idempotency-key-reused", "too-many-requests", "sending-paused", "unavailable", "internal"];
 /** The service refused the request; `code` is the reason. */
 export class Problem extends Error {
     /**
@@ -54,7 +54,7 @@ export class Problem extends Error {
         resetsAt?: string | null;
     });
     status: number;
-    code: "invalid-request" | "unauthenticated" | "insufficient-balance" | "not-a-recipient" | "wrong-passphrase" | "ticket-required" | "ticket-invalid" | "ticket-expired" | "forbidden" | "user-id-unsupported" | "account-suspended" | "daily-limit-exceeded" | "packet-not-found" | "route-not-found" | "method-not-allowed" | "payload-too-large" | "idempotency-key-reused" | "too-many-requests" | "unavailable" | "internal";
+    code: "invalid-request" | "unauthenticated" | "insufficient-balance" | "not-a-recipient" | "wrong-passphrase" | "ticket-required" | "ticket-invalid" | "ticket-expired" | "forbidden" | "user-id-unsupported" | "account-suspended" | "daily-limit-exceeded" | "packet-not-found" | "route-not-found" | "method-not-allowed" | "payload-too-large" | "idempotency-key-reused" | "too-many-requests" | "sending-paused" | "unavailable" | "internal";
     errors: {
         field: string;
         reason: string;
@@ -383,6 +383,19 @@ export class Hongbao {
      * @returns {Promise<Packet>}
      */
     closePacket(packetId: string, reason: string, { signal }?: Call): Promise<Packet>;
+    /**
+     * For the operator: returns whether packets can be sent.
+     * @param {Call} [call]
+     * @returns {Promise<Schemas['Sending']>}
+     */
+    sending(call?: Call): Promise<Schemas["Sending"]>;
+    /**
+     * For the operator: pauses sending, or lets it go on.
+     * @param {Schemas['SendingRequest']} body
+     * @param {Call} [call]
+     * @returns {Promise<Schemas['Sending']>}
+     */
+    decideSending(body: Schemas["SendingRequest"], { signal }?: Call): Promise<Schemas["Sending"]>;
     /**
      * For the operator: returns the limits of a user. One that is null is the deployment's.
      * @param {string} userId

@@ -54,6 +54,7 @@ export const PROBLEM_CODES = /** @type {const} */ ([
   'payload-too-large',
   'idempotency-key-reused',
   'too-many-requests',
+  'sending-paused',
   'unavailable',
   'internal',
 ]);
@@ -399,6 +400,25 @@ export class Hongbao {
    */
   closePacket(packetId, reason, { signal } = {}) {
     return this.#json('POST', `/operator/packets/${encodeURIComponent(packetId)}/close`, { body: { reason }, signal });
+  }
+
+  /**
+   * For the operator: returns whether packets can be sent.
+   * @param {Call} [call]
+   * @returns {Promise<Schemas['Sending']>}
+   */
+  sending(call = {}) {
+    return this.#json('GET', '/operator/sending', call);
+  }
+
+  /**
+   * For the operator: pauses sending, or lets it go on.
+   * @param {Schemas['SendingRequest']} body
+   * @param {Call} [call]
+   * @returns {Promise<Schemas['Sending']>}
+   */
+  decideSending(body, { signal } = {}) {
+    return this.#json('PUT', '/operator/sending', { body, signal });
   }
 
   /**

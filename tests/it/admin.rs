@@ -375,3 +375,16 @@ async fn a_packet_before_its_start_is_shown_and_loaded_with_it() {
     let early = process.grab(id, &user("ann")).await.unwrap();
     assert!(matches!(early, GrabOutcome::NotStarted { starts_at: at, .. } if at == starts_at), "{early:?}");
 }
+
+#[tokio::test]
+async fn decisions_about_sending_are_listed_with_their_reasons() {
+    let world = World::single().await;
+    assert!(admin(&world, &["sending"]).await.with(0).text.contains("never paused"));
+    let process = world.process();
+    let reason = Some("bought accounts".parse().unwrap());
+    process.wallets.decide_sending(true, reason, None).await.unwrap();
+    assert_eq!(admin(&world, &["--json", "sending"]).await.with(1).json()[0]["reason"], "bought accounts");
+    process.wallets.decide_sending(false, None, None).await.unwrap();
+    let listed = admin(&world, &["--json", "sending"]).await.with(0).json();
+    assert_eq!((listed.as_array().unwrap().len(), &listed[0]["paused"]), (2, &json!(false)));
+}

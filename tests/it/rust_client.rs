@@ -314,6 +314,8 @@ async fn each_operation_of_the_document_has_a_method_that_sends_its_request_and_
         "getShare": operator.share("p", "u"),
         "closePacket": operator.close_packet("p", "r"),
         "suspendUser": operator.suspend_user("u", "r", true),
+        "getSending": operator.sending(),
+        "decideSending": operator.pause_sending("r"),
         "getUserLimits": operator.limits_of("u"),
         "setUserLimits": operator.set_limits("u", Some(1), None),
         "liftSuspension": operator.lift_suspension("u"),

@@ -48,6 +48,7 @@ export function isFinal(code: ProblemCode): boolean {
   switch (code) {
     case 'unavailable':
     case 'too-many-requests':
+    case 'sending-paused':
     case 'internal':
       return false;
     case 'invalid-request':

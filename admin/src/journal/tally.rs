@@ -117,7 +117,11 @@ impl Tally {
         let expected = |what: &str| Failed::Refused(what.to_owned());
         let amount_at = || Ok::<_, Failed>((whole(item, "amount")?, whole(item, "at")?));
         let (kind, user, packet, lowest) = match Name::of(key).ok_or_else(|| expected("a key of this ledger"))? {
-            Name::Amounts(_) | Name::Reference(..) | Name::Receiver | Name::Of(_, Own::SendKey | Own::Day) => {
+            Name::Amounts(_)
+            | Name::Reference(..)
+            | Name::Receiver
+            | Name::Sending
+            | Name::Of(_, Own::SendKey | Own::Day) => {
                 return Ok(());
             }
             Name::Packet(_) => {

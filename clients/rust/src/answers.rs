@@ -243,6 +243,16 @@ pub struct SuspendedUser {
     pub suspension: Suspension,
 }
 
+/// Whether packets can be sent, as the operator decided last.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Sending {
+    pub paused: bool,
+    pub reason: Option<String>,
+    /// `None`: it never was decided.
+    pub decided_at: Option<String>,
+    pub by: Option<String>,
+}
+
 /// The limits of a user; `None`: the deployment's.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct UserLimits {

@@ -71,6 +71,8 @@ pub enum ProblemCode {
     IdempotencyKeyReused,
     /// Too many requests, or too many wrong passphrases.
     TooManyRequests,
+    /// The operator has paused sending.
+    SendingPaused,
     /// A store did not answer, or the service is overloaded.
     Unavailable,
     /// A defect.

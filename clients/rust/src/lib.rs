@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 pub use answers::{
-    Best, FoundPackets, GrabResult, Mine, Movement, Movements, Packet, PacketClaim, PacketClaims, SendRequest,
+    Best, FoundPackets, GrabResult, Mine, Movement, Movements, Packet, PacketClaim, PacketClaims, SendRequest, Sending,
     SentPackets, Share, Split, Status, SuspendedUser, Suspension, Totals, UserClaim, UserClaims, UserLimits, Wallet,
 };
 pub use error::{Error, FieldError, Problem, ProblemCode};
@@ -329,6 +329,21 @@ impl<T: Transport> Client<T> {
     pub async fn close_packet(&self, packet_id: &str, reason: &str) -> Result<Packet, Error> {
         let path = format!("/operator/packets/{}/close", segment(packet_id));
         self.write(Method::POST, &path, &json!({"reason": reason})).await
+    }
+
+    /// For the operator: returns whether packets can be sent.
+    pub async fn sending(&self) -> Result<Sending, Error> {
+        self.get("/operator/sending").await
+    }
+
+    /// For the operator: pauses sending, for a reason.
+    pub async fn pause_sending(&self, reason: &str) -> Result<Sending, Error> {
+        self.write(Method::PUT, "/operator/sending", &json!({"paused": true, "reason": reason})).await
+    }
+
+    /// For the operator: lets sending go on.
+    pub async fn resume_sending(&self) -> Result<Sending, Error> {
+        self.write(Method::PUT, "/operator/sending", &json!({"paused": false})).await
     }
 
     /// For the operator: returns the limits of a user. One that is `None` is the deployment's.

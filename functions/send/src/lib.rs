@@ -18,6 +18,9 @@ use shared::service::{ClosePacket, PacketView, SendOutcome, SendPacket, Status};
 
 pub use body::new_packet;
 
+/// When a client may ask again while sending is paused, in seconds.
+const PAUSED_RETRY_S: u64 = 60;
+
 /// Answers a request of the send function.
 pub async fn handle<T: Table, H: HotStore>(
     send: &SendPacket<T, H>,
@@ -82,6 +85,10 @@ async fn send_packet<T: Table, H: HotStore>(
             let days = Limits::START_AHEAD_MAX.as_secs() / 86_400;
             Err(Problem::field("starts_at", format!("must be in the future, at most {days} days ahead")))
         }
+        SendOutcome::Paused => Err(Problem {
+            retry_after_s: Some(PAUSED_RETRY_S),
+            ..Problem::new(Code::SendingPaused, "The operator has paused sending.")
+        }),
         SendOutcome::Suspended => Err(Problem::account_suspended()),
         SendOutcome::DailyLimitExceeded { resets_at } => Err(Problem {
             resets_at: Some(resets_at),

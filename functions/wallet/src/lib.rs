@@ -1,15 +1,16 @@
 //! `/wallets/…`: the operator moves money in and out, and views wallets. `/operator/users/…`: they suspend users, and set their limits.
+//! `/operator/sending`: they pause sending.
 
 use std::time::Instant;
 
 use lambda_http::http::StatusCode;
 use lambda_http::{Body, Request, Response};
 use serde::{Deserialize, Serialize};
-use shared::domain::{Amount, MAX_BALANCE, MAX_MOVEMENT, OperatorReason, RequestKey, UserId};
+use shared::domain::{Amount, MAX_BALANCE, MAX_MOVEMENT, OperatorReason, ReasonError, RequestKey, UserId};
 use shared::http::{
     Answer, Code, Fields, Int, LimitsBody, MovementRow, MovementsAsked, MovementsBody, Page, Problem, Route,
-    SuspensionBody, Viewer, WalletBody, before_deadline, movements_asked, operator, parse_body, respond, route,
-    suspension_asked,
+    SendingBody, SuspensionBody, Viewer, WalletBody, before_deadline, movements_asked, operator, parse_body, respond,
+    route, suspension_asked,
 };
 use shared::ledger::MovementOutcome;
 use shared::ports::Table;
@@ -74,6 +75,12 @@ async fn answer<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Ans
             let limits = wallets.set_limits(&user, daily_sent_max, deposit_max, Some(&by)).await?;
             Answer::ok(&LimitsBody::new(&user, Some(&limits)))
         }
+        Route::Sending => Answer::ok(&SendingBody::new(wallets.sending().await?.as_ref())),
+        Route::DecideSending => {
+            let (paused, reason) = sending(request)?;
+            let decision = wallets.decide_sending(paused, reason, Some(&by)).await?;
+            Answer::ok(&SendingBody::new(Some(&decision)))
+        }
         Route::Movements(user) => movements(wallets, request, user_id(user)?).await,
         _ => Err(Problem::route_not_found()),
     }
@@ -87,6 +94,25 @@ fn suspension(request: &Request, user: &str) -> Result<(UserId, OperatorReason, 
     fields.finish()?;
     let asked = user.zip(reason).map(|(user, reason)| (user, reason, grabs));
     asked.ok_or_else(|| Problem::new(Code::InvalidRequest, "The request is not valid."))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SendingAsked {
+    paused: bool,
+    reason: Option<String>,
+}
+
+/// Whether sending is to be paused, and why.
+fn sending(request: &Request) -> Result<(bool, Option<OperatorReason>), Problem> {
+    let body: SendingAsked = parse_body(request, BODY_BYTES_MAX)?
+        .ok_or_else(|| Problem::new(Code::InvalidRequest, "The body must be a JSON object."))?;
+    let reason = body.reason.map(|text| text.parse()).transpose();
+    let reason = reason.map_err(|error: ReasonError| Problem::field("reason", error.to_string()))?;
+    if body.paused && reason.is_none() {
+        return Err(Problem::field("reason", "is required"));
+    }
+    Ok((body.paused, reason))
 }
 
 #[derive(Deserialize)]

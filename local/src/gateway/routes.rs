@@ -31,7 +31,7 @@ const fn route(method: &'static str, path: &'static str, function: Function) -> 
 }
 
 /// All routes. Beside each GET, template.yaml has a HEAD with the same function. Any other request has the route key [`DEFAULT_KEY`] and goes to [`DEFAULT`].
-pub const ROUTES: [Route; 27] = [
+pub const ROUTES: [Route; 29] = [
     route("POST", "/packets", Function::Send),
     route("POST", "/packets/{packet_id}/grab", Function::Grab),
     route("GET", "/packets/{packet_id}", Function::View),
@@ -59,6 +59,8 @@ pub const ROUTES: [Route; 27] = [
     route("DELETE", "/operator/users/{user_id}/suspension", Function::Wallet),
     route("GET", "/operator/users/{user_id}/limits", Function::Wallet),
     route("PUT", "/operator/users/{user_id}/limits", Function::Wallet),
+    route("GET", "/operator/sending", Function::Wallet),
+    route("PUT", "/operator/sending", Function::Wallet),
 ];
 
 /// The beginnings of the operator's paths.

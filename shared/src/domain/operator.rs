@@ -90,6 +90,21 @@ pub struct UserLimits {
     pub by: Option<Signer>,
 }
 
+/// What the operator decided about sending.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct SendingDecision {
+    /// Whether no packet can be sent.
+    pub paused: bool,
+    /// Why. A pause has a reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<OperatorReason>,
+    /// When, by the clock of the process that wrote it.
+    pub at: Timestamp,
+    /// The principal who signed the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Signer>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

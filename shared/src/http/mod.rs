@@ -23,6 +23,6 @@ pub use problem::{Code, FieldError, Problem};
 pub use request::{asker, caller, idempotency_key, operator, user_of};
 pub use route::{Route, Who, route};
 pub use views::{
-    ClaimRow, LimitsBody, MineView, MovementRow, MovementsBody, PacketBody, ShareBody, SuspensionBody, Totals, Viewer,
-    WalletBody,
+    ClaimRow, LimitsBody, MineView, MovementRow, MovementsBody, PacketBody, SendingBody, ShareBody, SuspensionBody,
+    Totals, Viewer, WalletBody,
 };

@@ -44,6 +44,8 @@ pub enum Code {
     IdempotencyKeyReused,
     /// The caller must wait before the next request.
     TooManyRequests,
+    /// The operator has paused sending.
+    SendingPaused,
     /// A store did not answer, or the service is overloaded.
     Unavailable,
     /// A defect.
@@ -52,7 +54,7 @@ pub enum Code {
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::InvalidRequest,
         Self::Unauthenticated,
         Self::InsufficientBalance,
@@ -71,6 +73,7 @@ impl Code {
         Self::PayloadTooLarge,
         Self::IdempotencyKeyReused,
         Self::TooManyRequests,
+        Self::SendingPaused,
         Self::Unavailable,
         Self::Internal,
     ];
@@ -113,6 +116,7 @@ impl Code {
                 (StatusCode::UNPROCESSABLE_ENTITY, "idempotency-key-reused", "Idempotency key reused")
             }
             Self::TooManyRequests => (StatusCode::TOO_MANY_REQUESTS, "too-many-requests", "Too many requests"),
+            Self::SendingPaused => (StatusCode::SERVICE_UNAVAILABLE, "sending-paused", "Sending paused"),
             Self::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "Unavailable"),
             Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal", "Internal error"),
         }

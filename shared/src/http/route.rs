@@ -61,6 +61,10 @@ pub enum Route<'a> {
     SetLimits(&'a str),
     /// `GET /operator/users/{user_id}/limits`
     Limits(&'a str),
+    /// `GET /operator/sending`
+    Sending,
+    /// `PUT /operator/sending`
+    DecideSending,
     /// A browser asks whether a page of another origin may call. API Gateway adds the headers that say so, but a browser reads
     /// them only in an answer of 2xx.
     Preflight,
@@ -122,6 +126,8 @@ impl<'a> Route<'a> {
             Self::LiftSuspension(_) => "liftSuspension",
             Self::SetLimits(_) => "setUserLimits",
             Self::Limits(_) => "getUserLimits",
+            Self::Sending => "getSending",
+            Self::DecideSending => "decideSending",
             Self::Preflight => "preflight",
         }
     }
@@ -208,6 +214,10 @@ pub fn route(request: &Request) -> Result<Route<'_>, Problem> {
         ["operator", "users", user, "limits"] => {
             let is_write = *request.method() == Method::PUT;
             ("GET, HEAD, PUT", if is_write { Route::SetLimits(user) } else { Route::Limits(user) })
+        }
+        ["operator", "sending"] => {
+            let is_write = *request.method() == Method::PUT;
+            ("GET, HEAD, PUT", if is_write { Route::DecideSending } else { Route::Sending })
         }
         ["wallets", user] => (READ, Route::Wallet(user)),
         ["wallets", user, "movements"] => (READ, Route::Movements(user)),

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Serialize, Serializer};
 
 use crate::domain::{
-    Amount, Best, Claim, ClaimRecord, Cover, Intervention, Movement, PacketId, Reference, Signer, Suspension, Terms,
-    Timestamp, UserId, UserLimits, Wallet,
+    Amount, Best, Claim, ClaimRecord, Cover, Intervention, Movement, OperatorReason, PacketId, Reference,
+    SendingDecision, Signer, Suspension, Terms, Timestamp, UserId, UserLimits, Wallet,
 };
 use crate::service::{ListedClaim, PacketView, Share, Status};
 
@@ -269,6 +269,28 @@ impl<'a> SuspensionBody<'a> {
     pub fn new(suspension: &'a Suspension) -> Self {
         let Suspension { intervention: Intervention { reason, at, by }, grabs } = suspension;
         Self { reason: reason.as_str(), suspended_at: *at, grabs: *grabs, by: by.as_ref() }
+    }
+}
+
+/// Whether packets can be sent.
+#[derive(Serialize)]
+pub struct SendingBody<'a> {
+    paused: bool,
+    reason: Option<&'a str>,
+    #[serde(serialize_with = "rfc3339_or_null")]
+    decided_at: Option<Timestamp>,
+    by: Option<&'a Signer>,
+}
+
+impl<'a> SendingBody<'a> {
+    /// What the operator decided last, if ever.
+    pub fn new(decision: Option<&'a SendingDecision>) -> Self {
+        Self {
+            paused: decision.is_some_and(|decision| decision.paused),
+            reason: decision.and_then(|decision| decision.reason.as_ref()).map(OperatorReason::as_str),
+            decided_at: decision.map(|decision| decision.at),
+            by: decision.and_then(|decision| decision.by.as_ref()),
+        }
     }
 }
 

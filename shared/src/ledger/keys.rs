@@ -91,6 +91,14 @@ pub fn receiver() -> Key {
     Key { pk: "WEBHOOK#RECEIVER".to_owned(), sk: "STATE".to_owned() }
 }
 
+/// All decisions of the operator about sending.
+pub const SENDING: &str = "SENDING";
+
+/// One of them. Written by the operator, never changed. Missing: packets can be sent.
+pub fn sending(at: Timestamp) -> Key {
+    Key { pk: SENDING.to_owned(), sk: time(at) }
+}
+
 /// That a packet has a reference; the sort key is the packet's id. Written by a send with a reference, never changed.
 pub fn reference(reference: &Reference, id: PacketId) -> Key {
     Key { pk: references(reference), sk: id.to_string() }

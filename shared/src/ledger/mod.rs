@@ -12,6 +12,7 @@ mod movements;
 mod packet;
 mod receiver;
 mod refund;
+mod sending;
 #[cfg(test)]
 mod tests;
 mod wallet;

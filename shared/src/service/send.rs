@@ -75,6 +75,8 @@ pub enum SendOutcome {
         /// When the next day begins.
         resets_at: Timestamp,
     },
+    /// The operator has paused sending.
+    Paused,
     /// The start is past, or more than [`Limits::START_AHEAD_MAX`] ahead.
     StartOutOfRange,
 }
@@ -108,7 +110,9 @@ impl<T: Table, H: HotStore> SendPacket<T, H> {
         let starts_at = request.starts_at;
         let terms = self.terms(request);
         let amounts = amounts(&terms)?;
-        let own = self.stores.ledger.limits(&terms.sender).await?.and_then(|limits| limits.daily_sent_max);
+        let (limits, sending) =
+            futures::try_join!(self.stores.ledger.limits(&terms.sender), self.stores.ledger.sending())?;
+        let own = limits.and_then(|limits| limits.daily_sent_max);
         let daily_limit = own.or(self.policy.daily_max);
         let daily_limit = daily_limit.map(|most| DailyLimit { most, zone: self.policy.day_zone.clone() });
         let daily_limit = daily_limit.as_ref();
@@ -116,12 +120,19 @@ impl<T: Table, H: HotStore> SendPacket<T, H> {
         crash_point!("send.before_ledger");
         // A repeated send is answered as before, however late it comes.
         let is_in_range = |at| at > terms.created_at && at <= terms.created_at.after(Limits::START_AHEAD_MAX);
-        let outcome = if starts_at.is_none_or(is_in_range) {
-            self.stores.ledger.send(&request).await?
-        } else if let Some(outcome) = self.stores.ledger.sent_before(&request).await? {
-            outcome
+        let refused = if sending.is_some_and(|decision| decision.paused) {
+            Some(SendOutcome::Paused)
+        } else if starts_at.is_none_or(is_in_range) {
+            None
         } else {
-            return Ok(SendOutcome::StartOutOfRange);
+            Some(SendOutcome::StartOutOfRange)
+        };
+        let outcome = match refused {
+            None => self.stores.ledger.send(&request).await?,
+            Some(refused) => match self.stores.ledger.sent_before(&request).await? {
+                Some(outcome) => outcome,
+                None => return Ok(refused),
+            },
         };
         match outcome {
             ledger::SendOutcome::Sent => {

@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use super::Failure;
 use crate::domain::{
-    Amount, Intervention, Movement, MovementFilter, OperatorReason, RequestKey, Signer, Suspension, UserId, UserLimits,
-    Wallet,
+    Amount, Intervention, Movement, MovementFilter, OperatorReason, RequestKey, SendingDecision, Signer, Suspension,
+    UserId, UserLimits, Wallet,
 };
 use crate::ledger::{Ledger, MovementCursor, MovementOutcome, Slice};
 use crate::ports::{Clock, Table};
@@ -78,6 +78,27 @@ impl<T: Table> Wallets<T> {
         let limits = UserLimits { daily_sent_max, deposit_max, at: self.clock.now(), by: by.cloned() };
         self.ledger.set_limits(user, &limits).await?;
         Ok(limits)
+    }
+
+    /// What the operator decided last about sending, if ever.
+    pub async fn sending(&self) -> Result<Option<SendingDecision>, Failure> {
+        Ok(self.ledger.sending().await?)
+    }
+
+    /// Pauses sending, or lets it go on, in the name of `by`. The same once more leaves the decision as it is.
+    pub async fn decide_sending(
+        &self,
+        paused: bool,
+        reason: Option<OperatorReason>,
+        by: Option<&Signer>,
+    ) -> Result<SendingDecision, Failure> {
+        match self.ledger.sending().await? {
+            Some(standing) if (standing.paused, &standing.reason) == (paused, &reason) => Ok(standing),
+            _ => {
+                let decision = SendingDecision { paused, reason, at: self.clock.now(), by: by.cloned() };
+                Ok(self.ledger.decide_sending(decision).await?)
+            }
+        }
     }
 
     /// Up to `limit` movements of a user's wallet, the newest first, after `after`.

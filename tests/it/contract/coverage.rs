@@ -116,6 +116,7 @@ fn request<'a>(api: &'a Api, operation: &Operation<'_>, names: &Names<'_>) -> Ca
         "sendPacket" | "sendPacketForUser" => (String::new(), random(100, 10)),
         "deposit" | "withdraw" => (String::new(), json!({"amount": 10})),
         "setUserLimits" => (String::new(), json!({"deposit_max": 1_000_000})),
+        "decideSending" => (String::new(), json!({"paused": false})),
         "closePacket" | "suspendUser" => (String::new(), json!({"reason": "reported"})),
         "findPackets" => (format!("?reference={}", names.user), json!({})),
         _ => (String::new(), json!({})),
@@ -151,6 +152,7 @@ async fn every_documented_status_and_every_example_of_a_problem_is_seen() {
         broken(&mut tour, &api).await;
         without_a_ledger(&mut tour).await;
         Box::pin(above_the_daily_limit(&mut tour, &api)).await;
+        paused(&mut tour, &api).await;
 
         for operation in SPEC.operations() {
             for status in operation.value["responses"].as_object().unwrap().keys() {
@@ -317,6 +319,17 @@ async fn without_a_ledger(tour: &mut Tour) {
         assert_eq!(answer.status, 503, "{}", answer.describe());
         tour.saw(&answer);
     }
+}
+
+/// While sending is paused. At the end nobody can read what was decided last.
+async fn paused(tour: &mut Tour, api: &Api) {
+    let decide = |body: &Value| api.put("/operator/sending").json(body);
+    decide(&json!({"paused": true, "reason": "reported"})).await.expect(200);
+    tour.saw(&api.post("/packets").by("alice").key("paused").json(&random(100, 10)).await);
+    tour.saw(&decide(&json!({"paused": true, "reason": ""})).await);
+    decide(&json!({"paused": false})).await.expect(200);
+    api.put_item("SENDING", "9999999999999", &[]).await;
+    tour.all([api.get("/operator/sending"), decide(&json!({"paused": false}))]).await;
 }
 
 /// The local stack has no limit by default.

@@ -231,3 +231,35 @@ async fn recipients_come_before_the_start_and_the_passphrase_after_it() {
     let row = &sent_packets["packets"][0];
     assert_eq!((&row["status"], &row["starts_at"]), (&json!("scheduled"), &sent["starts_at"]));
 }
+
+#[tokio::test]
+async fn while_sending_is_paused_nobody_sends_and_all_else_goes_on() {
+    let api = Api::start().await;
+    let get = async || api.get("/operator/sending").await.expect(200);
+    assert_eq!(get().await, json!({"paused": false, "reason": null, "decided_at": null, "by": null}));
+    let packet = api.packet("alice", "k", &random(100, 2)).await;
+    api.fund("alice", 100).await;
+
+    let decide = |body: Value| api.put("/operator/sending").json(&body);
+    assert_eq!(decide(json!({"paused": true})).await.refused(400, "invalid-request"), ["reason"]);
+    let paused = decide(json!({"paused": true, "reason": "bought accounts"})).await.expect(200);
+    assert_eq!((&paused["paused"], &paused["reason"]), (&json!(true), &json!("bought accounts")));
+    assert!(text(&paused["by"]).starts_with("arn:aws:"), "{paused}");
+    assert_eq!(get().await, paused);
+    // The same once more is no other decision.
+    assert_eq!(decide(json!({"paused": true, "reason": "bought accounts"})).await.expect(200), paused);
+
+    let send = |key: &str| api.post("/packets").by("alice").key(key).json(&random(100, 2));
+    let refused = send("k-2").await;
+    refused.refused(503, "sending-paused");
+    assert_eq!(refused.header("retry-after"), Some("60"));
+    api.post("/users/alice/packets").key("k-3").json(&random(100, 2)).await.refused(503, "sending-paused");
+    assert_eq!(text(&send("k").await.expect(200)["packet_id"]), packet, "a repeated send has its answer");
+    assert_eq!(api.grab("bob", &packet).await.expect(200)["outcome"], "grabbed");
+    api.put("/wallets/alice/withdrawals/w").json(&json!({"amount": 10})).await.expect(201);
+    api.fund("alice", 10).await;
+
+    let resumed = decide(json!({"paused": false})).await.expect(200);
+    assert!(text(&resumed["decided_at"]) > text(&paused["decided_at"]), "{resumed}");
+    send("k-2").await.expect(201);
+}

@@ -86,6 +86,8 @@ fn spelled(route: &Route) -> (&'static str, String) {
         Route::Share(id, user) => ("GET", format!("/operator/packets/{id}/users/{user}")),
         Route::Limits(user) => ("GET", format!("/operator/users/{user}/limits")),
         Route::SetLimits(user) => ("PUT", format!("/operator/users/{user}/limits")),
+        Route::Sending => ("GET", "/operator/sending".to_owned()),
+        Route::DecideSending => ("PUT", "/operator/sending".to_owned()),
         Route::Referenced => ("GET", "/operator/packets".to_owned()),
         Route::Close(id) => ("POST", format!("/operator/packets/{id}/close")),
         Route::Suspend(user) => ("PUT", format!("/operator/users/{user}/suspension")),

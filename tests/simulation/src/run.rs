@@ -399,9 +399,11 @@ impl Run {
                 SendOutcome::Sent(terms) | SendOutcome::Replayed(terms) => Sent::Packet(terms.id),
                 SendOutcome::StartOutOfRange => Sent::TooLate,
                 SendOutcome::Suspended => Sent::Suspended,
-                SendOutcome::KeyReused | SendOutcome::InsufficientBalance | SendOutcome::DailyLimitExceeded { .. } => {
-                    Sent::No
-                }
+                // Nobody pauses sending.
+                SendOutcome::KeyReused
+                | SendOutcome::InsufficientBalance
+                | SendOutcome::DailyLimitExceeded { .. }
+                | SendOutcome::Paused => Sent::No,
             });
         };
         let terms = self.terms(process, new, *parts);

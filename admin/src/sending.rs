@@ -1,0 +1,31 @@
+//! What the operator decided about sending.
+
+use std::sync::Arc;
+
+use shared::domain::SendingDecision;
+use shared::dynamodb::SdkTable;
+use shared::ledger::Ledger;
+use shared::ports::System;
+
+use crate::deployment::{Failed, Table};
+use crate::options::Deployment;
+use crate::text::table;
+use crate::{Exit, Outcome};
+
+/// The most decisions that are listed.
+const LISTED_MAX: u32 = 100;
+
+/// Lists the decisions, the newest first.
+pub async fn run(deployment: &Deployment, json: bool) -> Result<Outcome, Failed> {
+    let of = Table::of(deployment).await;
+    of.announce();
+    let ledger = Ledger::new(SdkTable::new(of.client.clone(), of.name.clone()), Arc::new(System));
+    let decisions =
+        ledger.sending_decisions(LISTED_MAX).await.map_err(|error| Failed::from(error).in_table(&of.place))?;
+    let is_paused = decisions.first().is_some_and(|decision: &SendingDecision| decision.paused);
+    let text = || match decisions.is_empty() {
+        true => "sending was never paused".to_owned(),
+        false => table(&decisions, "at paused reason by"),
+    };
+    Ok(Outcome::new(json, &decisions, text, if is_paused { Exit::Wrong } else { Exit::Good }))
+}
