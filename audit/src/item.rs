@@ -84,7 +84,7 @@ impl Name {
                 (Self::Of(user, own), spelling)
             }
             ["WEBHOOK", ..] => (Self::Receiver, keys::receiver()),
-            ["SENDING", at] => (Self::Sending, keys::sending(Timestamp::from_ms(at.parse().ok()?))),
+            ["OPERATOR", "SENDING", at] => (Self::Sending, keys::sending(Timestamp::from_ms(at.parse().ok()?))),
             _ => return None,
         };
         (spelling == *key).then_some(name)

@@ -92,7 +92,7 @@ pub fn receiver() -> Key {
 }
 
 /// All decisions of the operator about sending.
-pub const SENDING: &str = "SENDING";
+pub const SENDING: &str = "OPERATOR#SENDING";
 
 /// One of them. Written by the operator, never changed. Missing: packets can be sent.
 pub fn sending(at: Timestamp) -> Key {

@@ -328,7 +328,7 @@ async fn paused(tour: &mut Tour, api: &Api) {
     tour.saw(&api.post("/packets").by("alice").key("paused").json(&random(100, 10)).await);
     tour.saw(&decide(&json!({"paused": true, "reason": ""})).await);
     decide(&json!({"paused": false})).await.expect(200);
-    api.put_item("SENDING", "9999999999999", &[]).await;
+    api.put_item("OPERATOR#SENDING", "9999999999999", &[]).await;
     tour.all([api.get("/operator/sending"), decide(&json!({"paused": false}))]).await;
 }
 

@@ -212,6 +212,7 @@ impl Walk {
         self.ask(operator, ("PUT", suspension), reason, 200).await;
         self.send("send", wanted(3, 3_600), 403).await;
         self.ask(operator, ("DELETE", suspension), "", 204).await;
+        self.ask(operator, ("PUT", "/operator/sending"), r#"{"paused":false}"#, 200).await;
 
         let sent = self.send("send", wanted(3, 3_600), 201).await;
         self.send("send", wanted(3, 3_600), 200).await;
