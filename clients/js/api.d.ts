@@ -1859,9 +1859,9 @@ export interface components {
         IfNoneMatch: string;
         /**
          * @description The app's word that this user may grab, for a packet with `eligibility: ticket`: a compact JWS (RFC 7515) with `alg` HS256 or EdDSA
-         *     and the `kid` of a key that the deployment knows. Its claims are `aud` `hongbao:grab`; `sub`, the user; `iat` and `exp`, at most 24
-         *     hours later; `nbf` if the user must wait; and the packet as `pkt`. In place of `pkt`, `ref` and `snd` name all packets of a sender
-         *     with a reference.
+         *     and the `kid` of a key that the deployment knows. Its claims are `aud` (`hongbao:grab`), `sub` (the user), `iat`, `exp` and `pkt`
+         *     (the packet's id). `exp` is at most 24 hours after `iat`. With `nbf` the user must wait. In place of `pkt`, `ref` and `snd` name
+         *     all packets of a sender with a reference.
          * @example eyJhbGciOiJIUzI1NiIsImtpZCI6IjIwMjctMSJ9.eyJhdWQiOiJob25nYmFvOmdyYWIiLCJzdWIiOiJib2IifQ.c2lnbmF0dXJl
          */
         GrabTicket: string;
@@ -2064,9 +2064,9 @@ export interface operations {
             header?: {
                 /**
                  * @description The app's word that this user may grab, for a packet with `eligibility: ticket`: a compact JWS (RFC 7515) with `alg` HS256 or EdDSA
-                 *     and the `kid` of a key that the deployment knows. Its claims are `aud` `hongbao:grab`; `sub`, the user; `iat` and `exp`, at most 24
-                 *     hours later; `nbf` if the user must wait; and the packet as `pkt`. In place of `pkt`, `ref` and `snd` name all packets of a sender
-                 *     with a reference.
+                 *     and the `kid` of a key that the deployment knows. Its claims are `aud` (`hongbao:grab`), `sub` (the user), `iat`, `exp` and `pkt`
+                 *     (the packet's id). `exp` is at most 24 hours after `iat`. With `nbf` the user must wait. In place of `pkt`, `ref` and `snd` name
+                 *     all packets of a sender with a reference.
                  * @example eyJhbGciOiJIUzI1NiIsImtpZCI6IjIwMjctMSJ9.eyJhdWQiOiJob25nYmFvOmdyYWIiLCJzdWIiOiJib2IifQ.c2lnbmF0dXJl
                  */
                 "Grab-Ticket"?: components["parameters"]["GrabTicket"];
@@ -2105,9 +2105,9 @@ export interface operations {
             header?: {
                 /**
                  * @description The app's word that this user may grab, for a packet with `eligibility: ticket`: a compact JWS (RFC 7515) with `alg` HS256 or EdDSA
-                 *     and the `kid` of a key that the deployment knows. Its claims are `aud` `hongbao:grab`; `sub`, the user; `iat` and `exp`, at most 24
-                 *     hours later; `nbf` if the user must wait; and the packet as `pkt`. In place of `pkt`, `ref` and `snd` name all packets of a sender
-                 *     with a reference.
+                 *     and the `kid` of a key that the deployment knows. Its claims are `aud` (`hongbao:grab`), `sub` (the user), `iat`, `exp` and `pkt`
+                 *     (the packet's id). `exp` is at most 24 hours after `iat`. With `nbf` the user must wait. In place of `pkt`, `ref` and `snd` name
+                 *     all packets of a sender with a reference.
                  * @example eyJhbGciOiJIUzI1NiIsImtpZCI6IjIwMjctMSJ9.eyJhdWQiOiJob25nYmFvOmdyYWIiLCJzdWIiOiJib2IifQ.c2lnbmF0dXJl
                  */
                 "Grab-Ticket"?: components["parameters"]["GrabTicket"];
@@ -2162,9 +2162,9 @@ export interface operations {
             header?: {
                 /**
                  * @description The app's word that this user may grab, for a packet with `eligibility: ticket`: a compact JWS (RFC 7515) with `alg` HS256 or EdDSA
-                 *     and the `kid` of a key that the deployment knows. Its claims are `aud` `hongbao:grab`; `sub`, the user; `iat` and `exp`, at most 24
-                 *     hours later; `nbf` if the user must wait; and the packet as `pkt`. In place of `pkt`, `ref` and `snd` name all packets of a sender
-                 *     with a reference.
+                 *     and the `kid` of a key that the deployment knows. Its claims are `aud` (`hongbao:grab`), `sub` (the user), `iat`, `exp` and `pkt`
+                 *     (the packet's id). `exp` is at most 24 hours after `iat`. With `nbf` the user must wait. In place of `pkt`, `ref` and `snd` name
+                 *     all packets of a sender with a reference.
                  * @example eyJhbGciOiJIUzI1NiIsImtpZCI6IjIwMjctMSJ9.eyJhdWQiOiJob25nYmFvOmdyYWIiLCJzdWIiOiJib2IifQ.c2lnbmF0dXJl
                  */
                 "Grab-Ticket"?: components["parameters"]["GrabTicket"];

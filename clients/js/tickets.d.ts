@@ -14,15 +14,15 @@ export type Ticket = {
      */
     user: string;
     /**
-     * The id of the packet; or, in its place:
+     * The packet's id. Without it a ticket needs the other two.
      */
     packet?: string;
     /**
-     * The sender of all packets
+     * The sender of all packets with a reference.
      */
     sender?: string;
     /**
-     * with this reference.
+     * That reference.
      */
     reference?: string;
     /**

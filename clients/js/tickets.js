@@ -1,12 +1,12 @@
-// Signs tickets: your app's word on who may grab a packet with `eligibility: ticket`. For your server only: whoever has the key decides
-// who wins. It runs unchanged in Node and in workers.
+// Signs tickets: your app's word on who may grab a packet with `eligibility: ticket`. For your server only: the holder of the key
+// decides who wins. It runs unchanged in Node and in workers.
 
 /**
  * @typedef {object} Ticket
  * @property {string} user The user who may grab: the `sub` of their token.
- * @property {string} [packet] The id of the packet; or, in its place:
- * @property {string} [sender] The sender of all packets
- * @property {string} [reference] with this reference.
+ * @property {string} [packet] The packet's id. Without it a ticket needs the other two.
+ * @property {string} [sender] The sender of all packets with a reference.
+ * @property {string} [reference] That reference.
  * @property {number} [expiresInS] For how many seconds it is valid from now on, 86,400 at most. Default: 3,600.
  * @property {number} [notBefore] When the user's turn comes, in seconds since 1970. Default: at once.
  */

@@ -30,9 +30,10 @@ pub struct IdError {
 
 /// A packet's id: 26 characters of Crockford's base 32 that sort by time and can't be guessed.
 ///
-/// From the high bits to the low: 42 bits of milliseconds since the epoch (enough until 2109), 80 random bits, a bit that says whether a
-/// grab needs a ticket, and 5 bits with the number of parts less one. The id thus names every Redis key of its packet, and a grab needs
-/// to read nothing before it can ask the hot store, or turn a user away.
+/// From the high bits to the low: 42 bits of milliseconds since the epoch (enough until 2109), 80 random bits, 1 bit that says whether a
+/// grab needs a ticket, and 5 bits with the number of parts less one.
+///
+/// So the id names every Redis key of its packet. A grab needs to read nothing before it can ask the hot store, or turn a user away.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PacketId(u128);
