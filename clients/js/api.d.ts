@@ -1858,8 +1858,8 @@ export interface components {
          */
         IfNoneMatch: string;
         /**
-         * @description The app's word that this user may grab, for a packet with `eligibility: ticket`: a compact JWS (RFC 7515) with `alg` HS256 or EdDSA
-         *     and the `kid` of a key that the deployment knows. Its claims are `aud` (`hongbao:grab`), `sub` (the user), `iat`, `exp` and `pkt`
+         * @description The app's word that this user may grab, for a packet with `eligibility: ticket`. It is a compact JWS (RFC 7515), with `alg` HS256 or
+         *     EdDSA, and with the `kid` of a key that the deployment knows. Its claims are `aud` (`hongbao:grab`), `sub` (the user), `iat`, `exp` and `pkt`
          *     (the packet's id). `exp` is at most 24 hours after `iat`. With `nbf` the user must wait. In place of `pkt`, `ref` and `snd` name
          *     all packets of a sender with a reference.
          * @example eyJhbGciOiJIUzI1NiIsImtpZCI6IjIwMjctMSJ9.eyJhdWQiOiJob25nYmFvOmdyYWIiLCJzdWIiOiJib2IifQ.c2lnbmF0dXJl
@@ -2063,8 +2063,8 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description The app's word that this user may grab, for a packet with `eligibility: ticket`: a compact JWS (RFC 7515) with `alg` HS256 or EdDSA
-                 *     and the `kid` of a key that the deployment knows. Its claims are `aud` (`hongbao:grab`), `sub` (the user), `iat`, `exp` and `pkt`
+                 * @description The app's word that this user may grab, for a packet with `eligibility: ticket`. It is a compact JWS (RFC 7515), with `alg` HS256 or
+                 *     EdDSA, and with the `kid` of a key that the deployment knows. Its claims are `aud` (`hongbao:grab`), `sub` (the user), `iat`, `exp` and `pkt`
                  *     (the packet's id). `exp` is at most 24 hours after `iat`. With `nbf` the user must wait. In place of `pkt`, `ref` and `snd` name
                  *     all packets of a sender with a reference.
                  * @example eyJhbGciOiJIUzI1NiIsImtpZCI6IjIwMjctMSJ9.eyJhdWQiOiJob25nYmFvOmdyYWIiLCJzdWIiOiJib2IifQ.c2lnbmF0dXJl
@@ -2104,8 +2104,8 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description The app's word that this user may grab, for a packet with `eligibility: ticket`: a compact JWS (RFC 7515) with `alg` HS256 or EdDSA
-                 *     and the `kid` of a key that the deployment knows. Its claims are `aud` (`hongbao:grab`), `sub` (the user), `iat`, `exp` and `pkt`
+                 * @description The app's word that this user may grab, for a packet with `eligibility: ticket`. It is a compact JWS (RFC 7515), with `alg` HS256 or
+                 *     EdDSA, and with the `kid` of a key that the deployment knows. Its claims are `aud` (`hongbao:grab`), `sub` (the user), `iat`, `exp` and `pkt`
                  *     (the packet's id). `exp` is at most 24 hours after `iat`. With `nbf` the user must wait. In place of `pkt`, `ref` and `snd` name
                  *     all packets of a sender with a reference.
                  * @example eyJhbGciOiJIUzI1NiIsImtpZCI6IjIwMjctMSJ9.eyJhdWQiOiJob25nYmFvOmdyYWIiLCJzdWIiOiJib2IifQ.c2lnbmF0dXJl
@@ -2161,8 +2161,8 @@ export interface operations {
             };
             header?: {
                 /**
-                 * @description The app's word that this user may grab, for a packet with `eligibility: ticket`: a compact JWS (RFC 7515) with `alg` HS256 or EdDSA
-                 *     and the `kid` of a key that the deployment knows. Its claims are `aud` (`hongbao:grab`), `sub` (the user), `iat`, `exp` and `pkt`
+                 * @description The app's word that this user may grab, for a packet with `eligibility: ticket`. It is a compact JWS (RFC 7515), with `alg` HS256 or
+                 *     EdDSA, and with the `kid` of a key that the deployment knows. Its claims are `aud` (`hongbao:grab`), `sub` (the user), `iat`, `exp` and `pkt`
                  *     (the packet's id). `exp` is at most 24 hours after `iat`. With `nbf` the user must wait. In place of `pkt`, `ref` and `snd` name
                  *     all packets of a sender with a reference.
                  * @example eyJhbGciOiJIUzI1NiIsImtpZCI6IjIwMjctMSJ9.eyJhdWQiOiJob25nYmFvOmdyYWIiLCJzdWIiOiJib2IifQ.c2lnbmF0dXJl

@@ -10,7 +10,7 @@ export function signTicket(key: Key, { user, packet, sender, reference, expiresI
 }): Promise<string>;
 export type Ticket = {
     /**
-     * The user who may grab: the `sub` of their token.
+     * Who may grab: the `sub` of their token.
      */
     user: string;
     /**

@@ -3,7 +3,7 @@
 
 /**
  * @typedef {object} Ticket
- * @property {string} user The user who may grab: the `sub` of their token.
+ * @property {string} user Who may grab: the `sub` of their token.
  * @property {string} [packet] The packet's id. Without it a ticket needs the other two.
  * @property {string} [sender] The sender of all packets with a reference.
  * @property {string} [reference] That reference.
@@ -11,7 +11,7 @@
  * @property {number} [notBefore] When the user's turn comes, in seconds since 1970. Default: at once.
  */
 
-/** @typedef {{kty?: string | undefined, kid?: string | undefined, k?: string | undefined, crv?: string | undefined, x?: string | undefined, d?: string | undefined}} Key A JWK with a `kid`: `oct` for HS256, or a private `OKP` key of Ed25519 for EdDSA. */
+/** A JWK with a `kid`: `oct` for HS256, or a private `OKP` key of Ed25519 for EdDSA. @typedef {{kty?: string | undefined, kid?: string | undefined, k?: string | undefined, crv?: string | undefined, x?: string | undefined, d?: string | undefined}} Key */
 
 const EXPIRES_IN_S = 3_600;
 const EXPIRES_IN_S_MAX = 86_400;

@@ -30,8 +30,8 @@ pub struct IdError {
 
 /// A packet's id: 26 characters of Crockford's base 32 that sort by time and can't be guessed.
 ///
-/// From the high bits to the low: 42 bits of milliseconds since the epoch (enough until 2109), 80 random bits, 1 bit that says whether a
-/// grab needs a ticket, and 5 bits with the number of parts less one.
+/// From the high bits to the low: 42 bits of milliseconds since the epoch, 80 random bits, 1 bit, and 5 bits with the number of parts less
+/// one. The single bit says whether a grab needs a ticket. The time is enough until 2109.
 ///
 /// So the id names every Redis key of its packet. A grab needs to read nothing before it can ask the hot store, or turn a user away.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
