@@ -6,6 +6,7 @@ mod lifecycle;
 mod logs;
 mod notify;
 mod publish;
+mod tickets;
 mod walk;
 
 use std::process::{Command, Output};

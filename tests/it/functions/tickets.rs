@@ -1,0 +1,61 @@
+//! The keys of tickets behind Secrets Manager's protocol: a rotation refuses nobody.
+
+use std::sync::{Arc, Mutex};
+
+use client::tickets::{Scope, Ticket, TicketKey};
+use tests::relay::stand_in;
+
+use super::publish::aws_answer;
+use super::*;
+use crate::contract::api::{TICKET_KEY, text};
+
+const NEXT: &str = r#"{"kty":"oct","kid":"2027-2","k":"_____________________________________________w"}"#;
+
+fn key_set(keys: &[&str]) -> String {
+    format!(r#"{{"keys": [{}]}}"#, keys.join(","))
+}
+
+#[tokio::test]
+async fn a_new_key_is_known_within_seconds_and_the_old_one_meanwhile() {
+    let secret = Arc::new(Mutex::new(key_set(&[TICKET_KEY])));
+    let stored = Arc::clone(&secret);
+    let address = stand_in(move |request| {
+        assert_eq!(request.headers()["x-amz-target"], "secretsmanager.GetSecretValue");
+        let answer = json!({"SecretString": *stored.lock().unwrap()});
+        async move { aws_answer(200, &answer) }
+    });
+    let url = format!("http://{}", address.await);
+    let variables = [("TICKET_SECRET", "tickets"), ("AWS_ENDPOINT_URL_SECRETS_MANAGER", &*url)];
+    let stores = Stores::start().await;
+    let (wallet, send, grab) = futures::join!(
+        stores.function("wallet", &[]),
+        stores.function("send", &variables),
+        stores.function("grab", &variables),
+    );
+    wallet.answer(&sample("wallet", "")).await.expect(201);
+    let mut sending = sample("send", "");
+    sending["body"] = r#"{"split":"equal","total_amount":20000,"count":20000,"eligibility":"ticket"}"#.into();
+    let packet = text(&send.answer(&sending).await.expect(201)["packet_id"]);
+
+    let (old, new) = (TicketKey::from_jwk(TICKET_KEY).unwrap(), TicketKey::from_jwk(NEXT).unwrap());
+    let mut users = 0;
+    let mut ask = async |key: &TicketKey| {
+        users += 1;
+        let user = format!("user-{users}");
+        let mut event = grab_of(&packet, &user);
+        event["headers"]["grab-ticket"] = key.sign(&Ticket::new(&user, Scope::Packet(&packet))).into();
+        grab.answer(&event).await
+    };
+    assert_eq!(ask(&old).await.expect(200)["outcome"], "grabbed");
+    ask(&new).await.refused(403, "ticket-invalid");
+    *secret.lock().unwrap() = key_set(&[TICKET_KEY, NEXT]);
+    loop {
+        assert_eq!(ask(&old).await.expect(200)["outcome"], "grabbed");
+        let answer = ask(&new).await;
+        if answer.status == 200 {
+            break;
+        }
+        answer.refused(403, "ticket-invalid");
+    }
+    assert!(!grab.log().contains("PYbn25y"), "no log shows a key");
+}
