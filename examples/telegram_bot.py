@@ -237,7 +237,7 @@ def handle(me, commands, update):
         # A command may be another bot's. A forwarded one was meant for another place. An anonymous administrator has no wallet.
         if match and match[1] in commands and match[2] in (None, me) and not {"forward_origin", "sender_chat"} & message.keys():
             # If the packet was sent after all, PacketSent makes it appear.
-            text = ask("暂时没有回应。钱若已扣，红包稍后会出现，请先等一分钟", commands[match[1]], message, match[3] or "")
+            text = ask("暂时没有回应。钱若已扣，红包稍后会出现，请先等一分钟", commands[match[1]], message, (match[3] or "").strip())
             if text:
                 telegram("sendMessage", chat_id=message["chat"]["id"], text=text)
     except (Unavailable, Refused) as error:  # Such as a press that is too old to be answered.
