@@ -47,7 +47,8 @@ class Refused(Exception):
 
 def call(method, url, body, headers, timeout):
     """Returns the status and the JSON of an answer; 0 and {} if there is none."""
-    request = urllib.request.Request(url, body and json.dumps(body).encode(), {"Content-Type": "application/json"} | headers, method=method)
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"} | headers, method=method)
     try:
         try:
             answer = urllib.request.urlopen(request, timeout=timeout)
@@ -209,7 +210,7 @@ def grab(user, packet_id, message):
         return "无法确认你是群成员"
     if member["status"] not in ("creator", "administrator", "member") and not member.get("is_member"):
         return "只有群成员才能抢"
-    _, answer = engine("POST", f"/users/{remember(user)}/packets/{packet_id}/grab")
+    _, answer = engine("POST", f"/users/{remember(user)}/packets/{packet_id}/grab", {})
     if answer.get("outcome") == "grabbed":
         return f"{'你已经抢到' if answer['replayed'] else '恭喜，抢到'} {yuan(answer['amount'])}"
     texts = {"sold_out": "来晚了，红包已抢完", "expired": "红包已过期", "closed": "红包已关闭", "account-suspended": "你的账户已停用"}
@@ -239,7 +240,7 @@ def handle(me, commands, update):
             # If the packet was sent after all, PacketSent makes it appear.
             text = ask("暂时没有回应。钱若已扣，红包稍后会出现，请先等一分钟", commands[match[1]], message, (match[3] or "").strip())
             if text:
-                telegram("sendMessage", chat_id=message["chat"]["id"], text=text)
+                telegram("sendMessage", chat_id=message["chat"]["id"], text=text, reply_parameters={"message_id": message["message_id"]})
     except (Unavailable, Refused) as error:  # Such as a press that is too old to be answered.
         log.warning("%s", error)
     except Exception:  # One update must not end the bot.

@@ -1,4 +1,4 @@
-// A small Bot API: one group, whose members the test names, and what the bot did there.
+// A small Bot API: one group, whose members a test names, and what the bot did there.
 
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -20,9 +20,10 @@ export class Telegram {
   faults = new Map();
   /** @type {Map<number, object>} */
   #members = new Map();
-  /** @type {{update_id: number}[]} */
+  /** @type {{update_id: number, message?: object, callback_query?: object}[]} */
   #updates = [];
   #last = 100;
+  #group = GROUP;
   #confirmed = 0;
   #server = createServer(async (request, response) => {
     const chunks = [];
@@ -53,9 +54,14 @@ export class Telegram {
     this.#members.set(user, member);
   }
 
+  /** The group becomes a supergroup, under another id. */
+  move() {
+    this.#group = -1002;
+  }
+
   /** A user writes to the group; the bot gets the update so many times. @param {number} user @param {string} text @param {number} [times] */
   say(user, text, times = 1) {
-    const message = { message_id: (this.#last += 1), from: person(user), chat: { id: GROUP, type: 'supergroup' }, text };
+    const message = { message_id: (this.#last += 1), from: person(user), chat: { id: this.#group, type: 'supergroup' }, text };
     for (let time = 0; time < times; time += 1) this.#updates.push({ update_id: (this.#last += 1), message });
     return message.message_id;
   }
@@ -63,22 +69,20 @@ export class Telegram {
   /** A user presses the button of a message, or of a copy from a changed app. @param {number} user @param {Message} message @param {string} [data] */
   press(user, { message_id, text, buttons }, data = buttons[0]) {
     const id = String((this.#last += 1));
-    const message = { message_id, text, chat: { id: GROUP, type: 'supergroup' }, reply_markup: { inline_keyboard: [buttons.map((callback_data) => ({ callback_data }))] } };
+    const message = { message_id, text, chat: { id: this.#group, type: 'supergroup' }, reply_markup: { inline_keyboard: [buttons.map((callback_data) => ({ callback_data }))] } };
     this.#updates.push({ update_id: (this.#last += 1), callback_query: { id, from: person(user), message, data } });
     return id;
   }
 
-  /** @param {string} method */
-  successes(method) {
-    return this.calls.filter((call) => call.method === method && call.status === 200);
-  }
-
+  /** Whether the bot has confirmed all updates. */
   isIdle() {
     return this.#updates.every(({ update_id }) => update_id < this.#confirmed);
   }
 
   /** @param {string} method @param {any} fields @returns {Promise<[number, object]>} */
   async #answer(method, fields) {
+    const { chat_id = this.#group } = fields;
+    if (chat_id !== this.#group) return [400, { description: 'Bad Request: group chat was upgraded', parameters: { migrate_to_chat_id: this.#group } }];
     switch (method) {
       case 'getMe':
         return done({ id: 1, is_bot: true, username: 'packet_bot' });
@@ -90,7 +94,7 @@ export class Telegram {
       }
       case 'getChatMember': {
         const member = this.#members.get(Number(fields.user_id));
-        return fields.chat_id === GROUP && member ? done({ user: person(fields.user_id), ...member }) : [400, { description: 'Bad Request: member not found' }];
+        return member ? done({ user: person(fields.user_id), ...member }) : [400, { description: 'Bad Request: member not found' }];
       }
       case 'answerCallbackQuery':
         this.answers.set(fields.callback_query_id, fields.text);
