@@ -105,8 +105,7 @@ def clean(text):
 
 # Only looks depend on these. After a restart the next press names the packet's message; without one, a new message shows the end.
 names, messages, shown = {}, {}, {}  # By user; by packet, its message's id and text.
-lock, planned = threading.Lock(), {}  # What will be shown soon, by packet.
-free_at, turns = {}, collections.defaultdict(threading.Lock)  # By group: when the next edit may come, and one at a time.
+lock, planned, turns = threading.Lock(), {}, collections.defaultdict(threading.Lock)  # What is shown soon, by packet; by group.
 
 
 def remember(user):
@@ -124,12 +123,11 @@ def name_of(user_id, group):
 
 
 def plan(packet_id, place, tries=0):
-    """Shows a packet as soon as its group may get an edit; calls until then join it. Returns an event for the end."""
+    """Shows a packet as soon as its group may get an edit. Calls until then join it. Returns an event for the end."""
     with lock:
         if packet_id not in planned:
-            at = max(time.monotonic(), free_at.get(place[0], 0))
-            free_at[place[0]], planned[packet_id] = at + REST_S, threading.Event()
-            threading.Timer(at - time.monotonic(), paint, (packet_id, place, tries, planned[packet_id])).start()
+            planned[packet_id] = threading.Event()
+            threading.Thread(target=paint, args=(packet_id, place, tries, planned[packet_id]), daemon=True).start()
         return planned[packet_id]
 
 
@@ -139,14 +137,15 @@ def paint(packet_id, place, tries, done):
             del planned[packet_id]  # Before it looks: what happens from here on needs another look.
         try:
             show(packet_id, *place)
+            done.set()
         except Unavailable as error:
             log.warning("%s", error)
             if tries < TRIES:
                 plan(packet_id, place, tries + 1)
-            return
         except Refused as error:  # It shows this already, or it was deleted, or the bot may not write there.
             log.warning("%s", error)
-        done.set()
+            done.set()
+        time.sleep(REST_S)
 
 
 def show(packet_id, group, command):

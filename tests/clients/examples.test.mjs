@@ -116,8 +116,8 @@ test('the bot sends a packet once though its command comes twice, and each membe
   const { telegram, engine, bot, operator, balance, packets, press, seen, stop } = await group();
   const { stop: end } = await bot();
   try {
-    telegram.say(ANN, '/topup 100.5', 2);
-    await seen(({ text }) => text === '余额 100.50 元');
+    telegram.say(ANN, '/topup 200.5', 2);
+    await seen(({ text }) => text === '余额 200.50 元');
     for (const wrong of ['/hongbao', '/hongbao 10.005 5', '/hongbao 1e3 5', '/hongbao 10 0', '/hongbao 10 101', '/hongbao@other_bot 10 5']) telegram.say(ANN, wrong);
     telegram.say(ANN, '/hongbao 500 5');
     await seen(({ text }) => text === '余额不足');
@@ -159,9 +159,11 @@ test('the bot sends a packet once though its command comes twice, and each membe
     assert.deepEqual([message.text.split('\n').length, message.text.includes('剩 0 个'), message.buttons], [12, true, []]);
     const edits = telegram.calls.filter(({ method }) => method === 'editMessageText');
     assert.ok(edits.length < winners.length, `${edits.length} edits`);
+    const gaps = edits.slice(1).map(({ at }, index) => at - (edits[index]?.at ?? 0));
+    assert.ok(gaps.every((gap) => gap > 2_000), `${gaps}`);
     const refused = edits.findIndex(({ status }) => status === 429);
     assert.ok((edits[refused + 1]?.at ?? 0) - (edits[refused]?.at ?? 0) >= 4_000, 'it waits as long as Telegram says');
-    assert.equal(await balance(ANN), 10_050 - 8_808 + claims.find((/** @type {any} */ { user_id }) => user_id === 'tg:1').amount);
+    assert.equal(await balance(ANN), 20_050 - 8_808 + claims.find((/** @type {any} */ { user_id }) => user_id === 'tg:1').amount);
     assert.deepEqual([telegram.messages.filter(({ text }) => text.startsWith('🧧')).length, telegram.messages.filter(({ text }) => text.startsWith('在群里')).length], [1, 5]);
     assert.ok(engine.lost.size >= winners.length, `${engine.lost.size} requests`);
   } finally {

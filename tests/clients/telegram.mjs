@@ -88,7 +88,7 @@ export class Telegram {
         return done({ id: 1, is_bot: true, username: 'packet_bot' });
       case 'getUpdates': {
         this.#confirmed = Math.max(this.#confirmed, fields.offset);
-        const next = () => this.#updates.filter(({ update_id }) => update_id >= fields.offset).slice(0, 100);
+        const next = () => this.#updates.filter(({ update_id }) => update_id >= this.#confirmed).slice(0, 100);
         for (const end = Date.now() + 1_000; next().length === 0 && Date.now() < end; ) await new Promise((resolve) => setTimeout(resolve, 20));
         return done(next());
       }
