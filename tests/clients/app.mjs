@@ -48,8 +48,8 @@ export async function newApp() {
 export async function start(program, args, { cwd, env }, ready) {
   const child = spawn(program, args, { cwd, env: { ...environment(), ...env }, stdio: ['ignore', 'pipe', 'inherit'] });
   process.on('exit', () => child.kill());
-  const stop = async () => {
-    child.kill('SIGTERM');
+  const stop = async (/** @type {NodeJS.Signals} */ signal = 'SIGTERM') => {
+    child.kill(signal);
     if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
   };
   for await (const line of createInterface({ input: child.stdout })) {
@@ -68,14 +68,16 @@ export async function freePort() {
   return port;
 }
 
-/** Starts a proxy that carries out each request, but loses the first answer to it. @param {string} target */
+/** Starts a proxy that carries out each request, but loses the first answer to it. While it is down it answers 503. @param {string} target */
 export async function losingAnswers(target) {
   const { hostname, port } = new URL(target);
   /** @type {Set<string>} */
   const lost = new Set();
+  const state = { isDown: false };
   const server = createServer(async (request, response) => {
     const chunks = [];
     for await (const chunk of request) chunks.push(chunk);
+    if (state.isDown) return response.writeHead(503).end();
     const body = Buffer.concat(chunks);
     const { method, url, headers } = request;
     const name = JSON.stringify([method, url, headers['x-user-id'], headers['idempotency-key'], body.toString()]);
@@ -85,7 +87,7 @@ export async function losingAnswers(target) {
       return answer.resume().on('end', () => request.socket.destroy());
     });
     onward.on('error', () => request.socket.destroy());
-    onward.end(body);
+    return onward.end(body);
   });
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const address = /** @type {import('node:net').AddressInfo} */ (server.address());
@@ -93,5 +95,5 @@ export async function losingAnswers(target) {
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));
   };
-  return { url: `http://127.0.0.1:${address.port}`, lost, stop };
+  return { url: `http://127.0.0.1:${address.port}`, lost, state, stop };
 }

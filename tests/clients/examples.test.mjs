@@ -8,6 +8,7 @@ import { after, before, test } from 'node:test';
 
 import { apiOf, program, startStack } from '../web/harness.mjs';
 import { freePort, losingAnswers, newApp, python, repository, run, start } from './app.mjs';
+import { GROUP, Telegram } from './telegram.mjs';
 
 const KEY = 'a secret of 24 bytes or more';
 const SECRET = `whsec_${Buffer.from(KEY).toString('base64')}`;
@@ -78,86 +79,177 @@ print(shop.balances["shop-eve"], shop.transfers[key]["state"])`;
   assert.equal((await api('shop-eve', 'GET', '/me/wallet')).balance, 500);
 });
 
-/** Starts the chat. @param {string} [engine] @param {number} [port] */
-async function chat(engine = lossy.url, port = 0) {
-  await copyFile(repository('examples/chat.mjs'), join(app.folder, 'chat.mjs'));
-  const env = { HONGBAO_URL: engine, HONGBAO_WEBHOOK_SECRET: SECRET, PORT: String(port) };
-  const { said: url, stop } = await start('node', ['chat.mjs'], { cwd: app.folder, env }, /listens at (\S+)/);
-  const say = async (/** @type {string} */ user, /** @type {string} */ text, /** @type {string} */ id = crypto.randomUUID()) => {
-    const answer = await fetch(`${url}/messages`, { method: 'POST', body: JSON.stringify({ id, user, text }) });
-    assert.equal(answer.status, 200);
-    return answer.text();
+/** Starts a stack and a group, and returns how to start the bot between them. */
+async function group() {
+  const port = await freePort();
+  const [own, telegram] = [await startStack({}, ['--sandbox', '--webhook-url', `http://127.0.0.1:${port}/`, '--webhook-secret', SECRET]), new Telegram()];
+  const [engine, TELEGRAM_API] = [await losingAnswers(own.url), await telegram.start()];
+  const env = { HONGBAO_URL: engine.url, TELEGRAM_API, TELEGRAM_TOKEN: '1:a', WEBHOOK_SECRET: SECRET, PORT: String(port), PYTHONDONTWRITEBYTECODE: '1' };
+  const bot = () => start(repository('.tools/clients/bin/python'), ['examples/telegram_bot.py', '--topup'], { cwd: repository('.'), env }, /takes webhooks at (\S+)/);
+  const operator = (/** @type {string} */ path) => apiOf(own.url)('operator', 'GET', path);
+  const balance = async (/** @type {number} */ user) => (await operator(`/wallets/tg:${user}`)).balance;
+  /** The packets of a command. @param {number} command */
+  const packets = async (command) => (await operator(`/operator/packets?reference=tg:${GROUP}.${command}`)).packets;
+  /** Presses, and returns what the user reads. @param {number} user @param {import('./telegram.mjs').Message} message @param {string} [data] */
+  const press = async (user, message, data) => {
+    const id = telegram.press(user, message, data);
+    await until(async () => telegram.answers.has(id));
+    return telegram.answers.get(id) ?? '';
   };
-  /** Delivers an event as the engine does. @param {string} type @param {object} data @param {{key?: string, at?: number}} [forged] */
-  const deliver = async (type, data, { key = KEY, at = Date.now() } = {}) => {
-    const body = JSON.stringify({ type, timestamp: new Date(at).toISOString(), data });
-    const [id, timestamp] = [crypto.randomUUID(), String(Math.floor(at / 1_000))];
-    const signature = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64');
-    const headers = { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': `v1,${signature}` };
-    return (await fetch(`${url}/webhooks`, { method: 'POST', headers, body })).status;
+  /** Waits for a message of the bot. @param {(message: import('./telegram.mjs').Message) => boolean} fits */
+  const seen = async (fits) => {
+    await until(async () => telegram.messages.some(fits));
+    return telegram.messages.find(fits) ?? assert.fail();
   };
-  return { say, deliver, stop };
+  const advance = (/** @type {number} */ advance_s) => apiOf(own.url)('operator', 'POST', '/_local/clock', { advance_s });
+  const stop = async () => {
+    await Promise.all([telegram.stop(), engine.stop()]);
+    await own.stop();
+  };
+  return { telegram, engine, bot, operator, balance, packets, press, seen, advance, stop };
 }
 
-test('the chat pays each slip and each refund once, if messages and events come twice', async () => {
-  const { say, deliver, stop } = await chat();
+const yuan = (/** @type {number} */ fen) => `${(fen / 100).toFixed(2)} 元`;
+const ANN = 1;
+
+test('the bot sends a packet once though its command comes twice, and each member of the group wins once', async () => {
+  const { telegram, engine, bot, operator, balance, packets, press, seen, stop } = await group();
+  const { stop: end } = await bot();
   try {
-    const sent = await Promise.all([say('ann', '/send 8800 3 4s', 'm-1'), say('ann', '/send 8800 3 4s', 'm-1')]);
-    const packet = /grab (\w{26})$/.exec(sent[0])?.[1] ?? assert.fail(sent[0]);
-    assert.equal(sent[1], sent[0], 'a repeated message is the same send');
-    for (const user of ['ben', 'cho', 'ben']) assert.match(await say(user, `/grab ${packet}`), new RegExp(`^${user} gets \\d+$`));
-    const { claims } = await api('ann', 'GET', `/packets/${packet}/claims`);
-    for (const claim of claims) {
-      const data = { packet_id: packet, sender_id: 'ann', later: true, ...claim };
-      assert.deepEqual(await Promise.all([deliver('SlipClaimed', data), deliver('SlipClaimed', data)]), [204, 204]);
-      assert.equal(await say(claim.user_id, '/coins'), `${claim.user_id} has ${claim.amount} coins`);
-      assert.equal(await deliver('SlipClaimed', { ...data, slip: 2 }, { key: 'another key' }), 401);
-      assert.equal(await deliver('SlipClaimed', { ...data, slip: 2 }, { at: Date.now() - 400_000 }), 401);
+    telegram.say(ANN, '/topup 200.5', 2);
+    await seen(({ text }) => text === '余额 200.50 元');
+    for (const wrong of ['/hongbao', '/hongbao 10.005 5', '/hongbao 1e3 5', '/hongbao 10 0', '/hongbao 10 101', '/hongbao@other_bot 10 5']) telegram.say(ANN, wrong);
+    telegram.say(ANN, '/hongbao 500 5');
+    await seen(({ text }) => text === '余额不足');
+    telegram.say(ANN, '/hongbao 0.04 5');
+    await seen(({ text }) => text.startsWith('发不了：'));
+    const command = telegram.say(ANN, '/hongbao@packet_bot 88.08 10 马年\u202e大吉', 2);
+    const message = await seen(({ buttons }) => buttons.length > 0);
+    assert.equal(message.text, `🧧 User-1 的红包：马年大吉\n共 88.08 元，10 个，剩 10 个`);
+
+    const winners = [ANN, 2, 3, 4, 5, 6, 7, 8, 9, 10];
+    for (const user of winners) telegram.join(user);
+    telegram.join(ANN, { status: 'creator' });
+    telegram.join(2, { status: 'administrator' });
+    telegram.join(3, { status: 'restricted', is_member: true });
+    telegram.join(21, { status: 'left' });
+    telegram.join(22, { status: 'kicked' });
+    telegram.join(23, { status: 'restricted', is_member: false });
+    for (const stranger of [21, 22, 23]) assert.equal(await press(stranger, message), '只有群成员才能抢');
+    assert.equal(await press(24, message), '无法确认你是群成员');
+    assert.equal(await press(2, message, '0'.repeat(26)), '红包已结束', 'the id of another packet');
+    telegram.faults.set('editMessageText', [{ retry_after: 4 }]);
+    // The apps of these users have not seen the edits yet.
+    const old = { ...message };
+    const texts = await Promise.all(winners.map((user) => press(user, old)));
+    const again = await Promise.all(winners.map((user) => press(user, old)));
+    telegram.join(11);
+    assert.equal(await press(11, old), '来晚了，红包已抢完');
+
+    const [packet, ...others] = await packets(command);
+    assert.equal(others.length, 0);
+    const { claims } = await operator(`/operator/packets/${packet.packet_id}/claims?limit=100`);
+    assert.deepEqual(claims.map((/** @type {any} */ { user_id }) => user_id).sort(), winners.map((user) => `tg:${user}`).sort());
+    for (const { user_id, amount, best } of claims) {
+      const place = winners.indexOf(Number(user_id.slice(3)));
+      assert.match(texts[place] ?? '', new RegExp(`抢到 ${yuan(amount)}$`));
+      assert.equal(again[place], `你已经抢到 ${yuan(amount)}`);
+      await until(async () => message.text.split('\n').includes(`User-${user_id.slice(3)} ${yuan(amount)}${best ? ' 👑 手气最佳' : ''}`));
     }
-    await settled(packet);
-    assert.equal(await say('dan', `/grab ${packet}`), 'too late');
-    const { refunded_amount } = await api('ann', 'GET', `/packets/${packet}`);
-    const refund = { packet_id: packet, sender_id: 'ann', refunded_amount };
-    for (const _ of [1, 2]) assert.equal(await deliver('PacketRefunded', refund), 204);
-    assert.equal(await deliver('PacketThawed', {}), 204, 'an event of a later version');
-    assert.equal(await say('ann', '/coins'), `ann has ${20_000 - 8_800 + refunded_amount} coins`);
-    await holdsNothing(['ann', 'ben', 'cho']);
-    assert.ok(lossy.lost.size >= 8, `${lossy.lost.size} requests`);
+    assert.deepEqual([message.text.split('\n').length, message.text.includes('剩 0 个'), message.buttons], [12, true, []]);
+    const edits = telegram.calls.filter(({ method }) => method === 'editMessageText');
+    assert.ok(edits.length < winners.length, `${edits.length} edits`);
+    const gaps = edits.slice(1).map(({ at }, index) => at - (edits[index]?.at ?? 0));
+    assert.ok(gaps.every((gap) => gap > 2_000), `${gaps}`);
+    const refused = edits.findIndex(({ status }) => status === 429);
+    assert.ok((edits[refused + 1]?.at ?? 0) - (edits[refused]?.at ?? 0) >= 4_000, 'it waits as long as Telegram says');
+    assert.equal(await balance(ANN), 20_050 - 8_808 + claims.find((/** @type {any} */ { user_id }) => user_id === 'tg:1').amount);
+    assert.deepEqual([telegram.messages.filter(({ text }) => text.startsWith('🧧')).length, telegram.messages.filter(({ text }) => text.startsWith('在群里')).length], [1, 5]);
+    assert.ok(engine.lost.size >= winners.length, `${engine.lost.size} requests`);
   } finally {
+    await end();
     await stop();
   }
 });
 
-test('the chat returns the coins of a packet that the engine refuses', async () => {
-  const { say, stop } = await chat();
+test('a bot that is killed between a send and its message posts the message, and neither loses nor doubles money', async () => {
+  const { telegram, bot, balance, packets, press, seen, advance, stop } = await group();
+  let { stop: end } = await bot();
   try {
-    // More than 200 yuan a slip.
-    for (const _ of [1, 2]) assert.match(await say('ann', '/send 20000 0', 'm-2'), /^refused/);
-    assert.equal(await say('ann', '/coins'), 'ann has 20000 coins');
-    assert.equal(await say('ann', '/send 20001 2'), 'not enough coins');
-    assert.match(await say('ben', `/grab ${'0'.repeat(26)}`), /packet/);
-    await holdsNothing(['ann']);
+    for (const user of [ANN, 2, 3]) telegram.join(user);
+    telegram.say(ANN, '/topup 50');
+    await seen(({ text }) => text === '余额 50.00 元');
+    telegram.faults.set('sendMessage', ['held', 'held', 'held']);
+    const command = telegram.say(ANN, '/hongbao 20 3');
+    // The update is confirmed, so it will not come again: PacketSent must do it.
+    await until(async () => telegram.isIdle() && (await packets(command)).length === 1 && telegram.faults.get('sendMessage')?.length !== 3);
+    await end('SIGKILL');
+    telegram.faults.clear();
+    ({ stop: end } = await bot());
+    const message = await seen(({ buttons }) => buttons.length > 0);
+    assert.match(await press(2, message), /抢到/);
+    await until(async () => message.text.includes('User-2 '));
+
+    // After this start the bot has forgotten the message and the names: a press names them again.
+    await end('SIGKILL');
+    ({ stop: end } = await bot());
+    assert.match(await press(3, message), /抢到/);
+    await until(async () => message.text.includes('User-2 ') && message.text.includes('User-3 '));
+    assert.match(message.text, /^🧧 User-1 /);
+    await advance(86_400 + 120);
+    await until(async () => /\n未领取的 .* 元 已退回 User-1$/.test(message.text) && message.buttons.length === 0);
+    assert.equal((await packets(command)).length, 1);
+    assert.equal(telegram.messages.filter(({ text }) => text.startsWith('🧧')).length, 1);
+    assert.equal((await balance(ANN)) + (await balance(2)) + (await balance(3)), 5_000);
+
+    // Nobody has pressed since a start: a new message shows the end.
+    const later = telegram.say(ANN, '/hongbao 5 2 再来');
+    await seen(({ text }) => text.includes('再来'));
+    await end('SIGKILL');
+    telegram.move();
+    ({ stop: end } = await bot());
+    await advance(86_400 + 120);
+    await seen(({ text, buttons }) => text.includes('未领取的 5.00 元') && buttons.length === 0);
+    assert.equal((await packets(later)).length, 1);
+    assert.equal((await balance(ANN)) + (await balance(2)) + (await balance(3)), 5_000);
   } finally {
+    await end();
     await stop();
   }
 });
 
-const delivers = (await run(program('local'), ['--help'], repository('.'))).includes('--webhook-url');
-test('the chat pays what the stack itself delivers', { skip: !delivers && 'this stack delivers no webhooks' }, async () => {
-  const port = await freePort();
-  const own = await startStack({}, ['--webhook-url', `http://127.0.0.1:${port}/webhooks`, '--webhook-secret', SECRET]);
-  const { say, stop } = await chat(own.url, port);
+test('the bot says to try again while the engine gives no answer, and takes only genuine events', async () => {
+  const { telegram, engine, bot, operator, packets, press, seen, stop } = await group();
+  const { said: url, stop: end } = await bot();
   try {
-    const packet = (await say('ann', '/send 8800 3 4s')).slice(-26);
-    const wins = await Promise.all(['ben', 'cho'].map(async (user) => [user, Number((await say(user, `/grab ${packet}`)).split(' ').pop())]));
-    for (const [user, amount] of wins) await until(async () => (await say(`${user}`, '/coins')) === `${user} has ${amount} coins`);
-    await settled(packet, apiOf(own.url));
-    const paid = wins.reduce((sum, [, amount]) => sum + Number(amount), 0);
-    await until(async () => (await say('ann', '/coins')) === `ann has ${20_000 - paid} coins`);
-    await holdsNothing(['ann', 'ben', 'cho'], apiOf(own.url));
+    for (const user of [ANN, 2]) telegram.join(user);
+    telegram.say(ANN, '/topup 10');
+    await seen(({ text }) => text === '余额 10.00 元');
+    telegram.faults.set('sendMessage', ['lost']);
+    const command = telegram.say(ANN, '/hongbao 10 2');
+    const message = await seen(({ buttons }) => buttons.length > 0);
+    engine.state.isDown = true;
+    assert.match(await press(2, message), /请稍后再按一次/);
+    engine.state.isDown = false;
+    assert.match(await press(2, message), /抢到/);
+    const [{ packet_id }] = await packets(command);
+    assert.equal((await operator(`/operator/packets/${packet_id}/claims`)).claims.length, 1);
+
+    /** Delivers an event. @param {string} type @param {{key?: string, at?: number}} [forged] */
+    const deliver = async (type, { key = KEY, at = Date.now() } = {}) => {
+      const body = JSON.stringify({ type, timestamp: new Date(at).toISOString(), data: { packet_id, reference: `tg:${GROUP}.${command}` } });
+      const [id, timestamp] = [crypto.randomUUID(), String(Math.floor(at / 1_000))];
+      const signature = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64');
+      const headers = { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': `v1,${signature}` };
+      return (await fetch(url, { method: 'POST', headers, body })).status;
+    };
+    assert.equal(await deliver('SlipClaimed'), 204);
+    assert.equal(await deliver('SlipClaimed', { key: 'another key' }), 401);
+    assert.equal(await deliver('SlipClaimed', { at: Date.now() - 400_000 }), 401);
+    assert.equal(await deliver('PacketThawed'), 204, 'an event of a later version');
   } finally {
+    await end();
     await stop();
-    await own.stop();
   }
 });
 
@@ -171,14 +263,6 @@ test('the tests of an app pass in a sandbox, in Python and in TypeScript', async
   await run(tool('tsc'), ['--noEmit', '--strict', '--skipLibCheck', '--module', 'nodenext', '--target', 'es2023', ...types, 'app.test.ts'], app.folder);
   assert.match(await run(tool('vitest'), ['run', '--reporter=tap-flat'], app.folder, { ...env, CI: '1' }), /^1\.\.5$/m);
 });
-
-/** @param {string} packet @param {ReturnType<typeof apiOf>} [of] */
-async function settled(packet, of = api) {
-  await until(async () => {
-    await of('ann', 'POST', '/_local/settle');
-    return (await of('ann', 'GET', `/packets/${packet}`)).status === 'settled';
-  });
-}
 
 /** @param {() => Promise<boolean>} holds */
 async function until(holds) {
