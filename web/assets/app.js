@@ -1,4 +1,4 @@
-// Starts the page: loads the configuration, opens the session, draws the header, and shows the screen that the address names.
+// Starts the page, and shows the screen that the address names.
 
 import { device, tab } from './browser.js';
 import { config, expectPacket, home, loadConfig, me, session, useSession } from './context.js';

@@ -1,7 +1,4 @@
-// What the page takes from no browser on trust: that it keeps what it is given, and that its clock is right.
-
-// --- Storage. It may be null (a web view's default), throw when it is touched, or refuse to write. Then the page keeps in memory what it
-// was given, until it is reloaded or left.
+// --- Storage. It may be null, throw when it is touched, or refuse to write. Then the page keeps in memory what it was given.
 
 const PROBE = 'hongbao.probe';
 
@@ -67,8 +64,7 @@ export const tab = new Store('sessionStorage');
 /** For all tabs, and for the next visit. */
 export const device = new Store('localStorage');
 
-// --- The server's time. This machine's clock may be wrong by hours, and may be corrected while the page is open. So the page takes the
-// time from the server's answers, and counts on from it with a clock that nobody sets.
+// --- The server's time. This machine's clock may be wrong, so the page counts on from the server's answers with a clock that nobody sets.
 
 /** The server's time when the page's monotonic clock began, in milliseconds: the most of what the answers said, since each is a little old. */
 let beganMs = -Infinity;

@@ -1,5 +1,4 @@
-// Users' names and pictures. The embedding app knows them: `profiles` in config.json names its module, which exports `profiles`. That
-// is called with ids and the language, and returns a profile for each id that it knows.
+// Users' names and pictures, which the embedding app knows: docs/INTEGRATE.md describes its module.
 
 import { config, home } from './context.js';
 import { h, vary } from './dom.js';

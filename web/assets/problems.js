@@ -1,4 +1,4 @@
-// Shows failures: one screen for each kind of failure that users can do something about. And says why an amount is refused.
+// Shows failures, and says why an amount is refused.
 
 import { Problem, Unreachable } from '../client/hongbao.js';
 import { endSession, minorDigits, minute, money } from './context.js';
