@@ -23,9 +23,12 @@ pub async fn run(deployment: &Deployment, json: bool) -> Result<Outcome, Failed>
     let decisions =
         ledger.sending_decisions(LISTED_MAX).await.map_err(|error| Failed::from(error).in_table(&of.place))?;
     let is_paused = decisions.first().is_some_and(|decision: &SendingDecision| decision.paused);
-    let text = || match decisions.is_empty() {
-        true => "sending was never paused".to_owned(),
-        false => table(&decisions, "at paused reason by"),
+    let text = || {
+        if decisions.is_empty() {
+            "sending was never paused".to_owned()
+        } else {
+            table(&decisions, "at paused reason by")
+        }
     };
     Ok(Outcome::new(json, &decisions, text, if is_paused { Exit::Wrong } else { Exit::Good }))
 }

@@ -282,7 +282,7 @@ fn section<M: AsyncFn(u32) -> Measured>(title: &'static str, sizes: &[u32], meas
 }
 
 fn slips(sizes: &[u32], until: Until) -> Section {
-    section(SLIPS, sizes, async |size| by_slips(size, until).await)
+    section(SLIPS, sizes, async |size| Box::pin(by_slips(size, until)).await)
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn start_local() -> Program {
 async fn main() -> ExitCode {
     shared::redis::install_crypto_provider();
     let reached = match Run::parse() {
-        Run::Backlog(options) => backlog::run(&options).await,
+        Run::Backlog(options) => Box::pin(backlog::run(&options)).await,
         Run::Overload(options) => overload::run(&options).await,
         Run::Views => views::run().await,
     };

@@ -131,9 +131,9 @@ async fn packet_claims<T: Table, H: HotStore>(
     };
     let Page { limit, cursor } = page_with(fields, request, &list)?;
     let asked = ClaimsAsked { order, cursor, limit };
-    let asker = viewer.map_or(Asker::Operator, |(_, who)| asker(request, who));
+    let by = viewer.map_or(Asker::Operator, |(_, who)| asker(request, who));
     let ClaimsView { terms, claims, newest, is_final } =
-        shown(view.claims(id, viewer.map(|(user, _)| user), &asker, &asked).await?)?;
+        shown(view.claims(id, viewer.map(|(user, _)| user), &by, &asked).await?)?;
     let encode = |place: &_| Page::encode(&list, place);
     let answer = Answer::ok(&ClaimsBody {
         claims: claims.rows.iter().map(|claim| ClaimRow::of_packet(claim, &terms.currency)).collect(),

@@ -21,7 +21,7 @@ pub struct TicketKeys(Vec<Key>);
 struct Key {
     id: String,
     algorithm: Algorithm,
-    key: DecodingKey,
+    verifying: DecodingKey,
 }
 
 /// Why a text has no keys. The message never shows the text.
@@ -77,7 +77,7 @@ impl TicketKeys {
         // The caller knows the time and the user.
         validation.required_spec_claims.clear();
         (validation.validate_exp, validation.validate_nbf, validation.validate_aud) = (false, false, false);
-        Some(decode(token, &key.key, &validation).ok()?.claims)
+        Some(decode(token, &key.verifying, &validation).ok()?.claims)
     }
 
     fn key_of(&self, token: &str) -> Option<&Key> {
@@ -108,8 +108,8 @@ impl Key {
             }
             _ => return Err(KeysError::Algorithm),
         };
-        let key = DecodingKey::from_jwk(jwk).map_err(|_| KeysError::Algorithm)?;
-        Ok(Self { id, algorithm, key })
+        let verifying = DecodingKey::from_jwk(jwk).map_err(|_| KeysError::Algorithm)?;
+        Ok(Self { id, algorithm, verifying })
     }
 }
 

@@ -24,6 +24,7 @@ pub(super) fn use_ring() {
     });
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is jsonwebtoken's")]
 fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifier>> {
     let key = key.try_get_as_bytes()?;
     match algorithm {

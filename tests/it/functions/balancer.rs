@@ -111,7 +111,7 @@ async fn a_load_balancers_events_are_answered_by_the_contract() {
     let tag = looked.header("etag").unwrap();
     assert_eq!(ask("GET", &path, &[("if-none-match", tag)]).await.status, 304);
     assert_eq!(ask("HEAD", &path, &[]).await.header("etag"), Some(tag));
-    let encoded: String = id.bytes().map(|byte| format!("%{byte:02x}")).collect();
+    let encoded = id.bytes().map(|byte| format!("%{byte:02x}")).collect::<Vec<_>>().concat();
     assert_eq!(ask("GET", &format!("/packets/{encoded}"), &[]).await.expect(200)["packet_id"], id);
     let claims = format!("{path}/claims");
     assert_eq!(ask("GET", &format!("{claims}?order=%6eewest&limit=1"), &[]).await.status, 200);

@@ -18,10 +18,10 @@ fn key_set(keys: &[&str]) -> String {
 #[tokio::test]
 async fn a_new_key_is_known_within_seconds_and_the_old_one_meanwhile() {
     let secret = Arc::new(Mutex::new(key_set(&[TICKET_KEY])));
-    let stored = Arc::clone(&secret);
+    let known = Arc::clone(&secret);
     let address = stand_in(move |request| {
         assert_eq!(request.headers()["x-amz-target"], "secretsmanager.GetSecretValue");
-        let answer = json!({"SecretString": *stored.lock().unwrap()});
+        let answer = json!({"SecretString": *known.lock().unwrap()});
         async move { aws_answer(200, &answer) }
     });
     let url = format!("http://{}", address.await);

@@ -119,10 +119,10 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         &self,
         id: PacketId,
         viewer: Option<&UserId>,
-        asker: &Asker,
+        by: &Asker,
         asked: &ClaimsAsked,
     ) -> Result<Viewed<ClaimsView>, Failure> {
-        let visible = self.visible(id, viewer, asker).await?;
+        let visible = self.visible(id, viewer, by).await?;
         visible.shown(|terms| self.list(terms, viewer, asked)).await
     }
 
