@@ -138,9 +138,13 @@ test('the bot sends a packet once though its command comes twice, and each membe
     for (const stranger of [21, 22, 23]) assert.equal(await press(stranger, message), '只有群成员才能抢');
     assert.equal(await press(24, message), '无法确认你是群成员');
     assert.equal(await press(2, message, '0'.repeat(26)), '红包已结束', 'the id of another packet');
-    telegram.faults.set('editMessageText', [{ retry_after: 4 }]);
     // The apps of these users have not seen the edits yet.
     const old = { ...message };
+    for (const user of [2, 3]) {
+      await press(user, old);
+      await until(async () => message.text.includes(`User-${user} `));
+    }
+    telegram.faults.set('editMessageText', [{ retry_after: 4 }]);
     const texts = await Promise.all(winners.map((user) => press(user, old)));
     const again = await Promise.all(winners.map((user) => press(user, old)));
     telegram.join(11);
