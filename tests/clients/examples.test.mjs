@@ -86,7 +86,7 @@ async function group() {
   const [engine, TELEGRAM_API] = [await losingAnswers(own.url), await telegram.start()];
   const env = { HONGBAO_URL: engine.url, TELEGRAM_API, TELEGRAM_TOKEN: '1:a', WEBHOOK_SECRET: SECRET, PORT: String(port), PYTHONDONTWRITEBYTECODE: '1' };
   const bot = () => start(repository('.tools/clients/bin/python'), ['examples/telegram_bot.py', '--topup'], { cwd: repository('.'), env }, /takes webhooks at (\S+)/);
-  const operator = (/** @type {string} */ path) => apiOf(own.url)('operator', 'GET', path);
+  const operator = (/** @type {string} */ path, method = 'GET', /** @type {unknown} */ body = undefined) => apiOf(own.url)('operator', method, path, body);
   const balance = async (/** @type {number} */ user) => (await operator(`/wallets/tg:${user}`)).balance;
   /** The packets of a command. @param {number} command */
   const packets = async (command) => (await operator(`/operator/packets?reference=tg:${GROUP}.${command}`)).packets;
@@ -101,7 +101,7 @@ async function group() {
     await until(async () => telegram.messages.some(fits));
     return telegram.messages.find(fits) ?? assert.fail();
   };
-  const advance = (/** @type {number} */ advance_s) => apiOf(own.url)('operator', 'POST', '/_local/clock', { advance_s });
+  const advance = (/** @type {number} */ advance_s) => operator('/_local/clock', 'POST', { advance_s });
   const stop = async () => {
     await Promise.all([telegram.stop(), engine.stop()]);
     await own.stop();
@@ -138,9 +138,13 @@ test('the bot sends a packet once though its command comes twice, and each membe
     for (const stranger of [21, 22, 23]) assert.equal(await press(stranger, message), '只有群成员才能抢');
     assert.equal(await press(24, message), '无法确认你是群成员');
     assert.equal(await press(2, message, '0'.repeat(26)), '红包已结束', 'the id of another packet');
-    telegram.faults.set('editMessageText', [{ retry_after: 4 }]);
     // The apps of these users have not seen the edits yet.
     const old = { ...message };
+    for (const user of [2, 3]) {
+      await press(user, old);
+      await until(async () => message.text.includes(`User-${user} `));
+    }
+    telegram.faults.set('editMessageText', [{ retry_after: 4 }]);
     const texts = await Promise.all(winners.map((user) => press(user, old)));
     const again = await Promise.all(winners.map((user) => press(user, old)));
     telegram.join(11);
@@ -222,7 +226,7 @@ test('the bot says to try again while the engine gives no answer, and takes only
   const { telegram, engine, bot, operator, packets, press, seen, stop } = await group();
   const { said: url, stop: end } = await bot();
   try {
-    for (const user of [ANN, 2]) telegram.join(user);
+    for (const user of [ANN, 2, 3, 4]) telegram.join(user);
     telegram.say(ANN, '/topup 10');
     await seen(({ text }) => text === '余额 10.00 元');
     telegram.faults.set('sendMessage', ['lost']);
@@ -234,6 +238,12 @@ test('the bot says to try again while the engine gives no answer, and takes only
     assert.match(await press(2, message), /抢到/);
     const [{ packet_id }] = await packets(command);
     assert.equal((await operator(`/operator/packets/${packet_id}/claims`)).claims.length, 1);
+    await operator('/operator/users/tg:3/suspension', 'PUT', { reason: 'a test', grabs: true });
+    assert.equal(await press(3, message), '你的账户已停用');
+    const old = { ...message };
+    await operator(`/operator/packets/${packet_id}/close`, 'POST', { reason: 'a test' });
+    assert.equal(await press(4, old), '红包已关闭');
+    await until(async () => message.buttons.length === 0);
 
     /** Delivers an event. @param {string} type @param {{key?: string, at?: number}} [forged] */
     const deliver = async (type, { key = KEY, at = Date.now() } = {}) => {
