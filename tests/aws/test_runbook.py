@@ -22,7 +22,9 @@ def blocks():
 
 
 BLOCKS = dict(blocks())
-PREPARATION = BLOCKS.pop("Preparation 1")
+# The first needs version 2 of the AWS CLI, which is not in a registry.
+BLOCKS.pop("Preparation 1")
+PREPARATION = BLOCKS.pop("Preparation 2")
 HELPERS = re.findall(r"^(\w+)\(\) \{", PREPARATION, re.M)
 
 
