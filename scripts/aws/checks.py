@@ -1,9 +1,10 @@
-"""The checks of preflight.py: of the region, the stack's state, the account's quotas, the network, Redis, webhooks, and of names. In
+"""The checks of preflight.py: of the parameters, the region, the stack's state, the account's quotas, the network, Redis, webhooks, and of names. In
 this order they run. What a check believes about AWS has its source beside it."""
 
 import base64
 import binascii
 import dataclasses
+import difflib
 import json
 import re
 import urllib.error
@@ -51,13 +52,68 @@ def absent(call, *codes):
         raise
 
 
+# --- The parameters, as the template declares them
+
+
+def fault_of_value(of, value):
+    """What of a parameter's declaration the value does not obey, or `None`."""
+    allowed = [str(one) for one in of.get("AllowedValues", [])]
+    if allowed and value not in allowed:
+        return f"is none of: {', '.join(allowed)}"
+    if of["Type"] == "Number":
+        least, most = of.get("MinValue"), of.get("MaxValue")
+        if not re.fullmatch("-?[0-9]+", value):
+            return "is no whole number"
+        if (least is not None and int(value) < least) or (most is not None and int(value) > most):
+            return f"is not from {least} to {most}" if most is not None else f"is less than {least}"
+    if "AllowedPattern" in of and not re.fullmatch(of["AllowedPattern"], value):
+        return f"does not have the form {of['AllowedPattern']}"
+    return None
+
+
+def evaluated(term, values):
+    """A condition of the template's rules. Any other function is an error."""
+    if not isinstance(term, dict):
+        return term
+    [(function, given)] = term.items()
+    if function == "Ref":
+        return values[given]
+    found = [evaluated(one, values) for one in given]
+    return {"Fn::Equals": lambda: found[0] == found[1], "Fn::Not": lambda: not found[0], "Fn::And": lambda: all(found)}[function]()
+
+
+# It comes before all others, which use the values.
+@check("parameters")
+def parameters(account):
+    declared, values = account.environment.declared, account.environment.parameters
+    wrong = 0
+    for name, value in values.items():
+        if name not in declared:
+            wrong += 1
+            near = difflib.get_close_matches(name, declared, 1)
+            yield "fails", f"the template has no parameter {name}", f"perhaps {near[0]}" if near else "remove it from samconfig.toml"
+        elif fault := fault_of_value(declared[name], value):
+            wrong += 1
+            # A text with a password is not shown.
+            shown = name if declared[name].get("NoEcho") else f"{name}={value}"
+            yield "fails", f"{shown} {fault}", f"set another {name} in samconfig.toml"
+    for rule in account.environment.rules.values():
+        if evaluated(rule["RuleCondition"], values):
+            for one in rule["Assertions"]:
+                if not evaluated(one["Assert"], values):
+                    wrong += 1
+                    yield "fails", one["AssertDescription"], "set it in samconfig.toml (docs/OPERATE.md, Parameters)"
+    if not wrong:
+        yield "fine", "the template takes them"
+
+
 # --- The region
 
 # It cannot be disabled, so it knows which others are enabled.
 HOME_REGION = "us-east-1"
 
 
-# It comes first: in a region that is not enabled, no credentials are valid.
+# It comes early: in a region that is not enabled, no credentials are valid.
 # https://docs.aws.amazon.com/accounts/latest/reference/manage-acct-regions.html
 @check("region")
 def region(account):
@@ -821,8 +877,6 @@ def issuer(account):
     if not wanted:
         yield "fine", "the stack makes a user pool"
         return
-    if not account.value("JwtAudience"):
-        yield "fails", "JwtIssuer needs JwtAudience", "set JwtAudience to the client ids whose tokens count"
     try:
         names = account.discover(wanted)
     except (urllib.error.URLError, OSError, ValueError) as error:

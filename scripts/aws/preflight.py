@@ -41,7 +41,8 @@ class Environment:
         self.name = name
         self.stack = config[name]["global"]["parameters"]["stack_name"]
         template = yaml_parse((root / "template.yaml").read_text())
-        self.parameters = {key: str(of.get("Default", "")) for key, of in template["Parameters"].items()}
+        self.declared, self.rules = template["Parameters"], template["Rules"]
+        self.parameters = {key: str(of.get("Default", "")) for key, of in self.declared.items()}
         for override in deploy.get("parameter_overrides", []):
             key, _, value = override.partition("=")
             self.parameters[key] = value
@@ -151,10 +152,12 @@ def main():
     environment = Environment(parser.parse_args().environment)
     try:
         account = Account(environment, session(region_of(environment.name)))
-        [here] = run(account, [one for one in CHECKS if one.subject == "region"])
-        if here.kind == "fails":
-            print(in_words(here))
-            sys.exit(1)
+        # The others rely on what these find.
+        for subject in ("parameters", "region"):
+            wrong = [one for one in run(account, [one for one in CHECKS if one.subject == subject]) if one.kind == "fails"]
+            if wrong:
+                print(*map(in_words, wrong), sep="\n")
+                sys.exit(1)
         caller = account.client("sts").get_caller_identity()
     except botocore.exceptions.BotoCoreError as error:
         print(f"preflight: {error}", file=sys.stderr)

@@ -5,6 +5,8 @@
     releases.py STACK rollback before          to the one before, also after a deployment that CloudFormation has undone
     releases.py STACK rollback FUNCTION VERSION   one function (its logical id in template.yaml) goes to a version
 
+Only the last one leads to a version with another table, Redis or edge key.
+
 Three aliases of each function are all that is remembered: `live` answers, `good` was live when a deployment had ended well, and
 `before` was good before that. Lambda deletes no version that has an alias.
 """
@@ -17,6 +19,8 @@ import time
 RUNNING = ["Created", "Queued", "InProgress", "Ready"]
 # Who makes deployments that lead back.
 UNDOING = ("codeDeployRollback", "CloudFormationRollback")
+# What has another value after a change that only goes forward: the older version would write to what is not used any more, or refuse users.
+FORWARD = ("TABLE_NAME", "REDIS_URL", "EDGE_KEY")
 # A Redis that is changed in the same update may take long.
 WAIT_S, PAUSE_S = 3600, 5
 
@@ -60,6 +64,12 @@ class Release:
             return None, False
         weights = (found.get("RoutingConfig") or {}).get("AdditionalVersionWeights")
         return int(found["FunctionVersion"]), bool(weights)
+
+    def differing(self, function, version, other):
+        """Which of the variables that only go forward two versions of a function have with other values."""
+        name, read = self.functions[function], self.client("lambda").get_function_configuration
+        found = [read(FunctionName=name, Qualifier=str(one)).get("Environment", {}).get("Variables", {}) for one in (version, other)]
+        return [variable for variable in FORWARD if found[0].get(variable) != found[1].get(variable)]
 
     def point(self, function, name, version):
         given = {"FunctionName": self.functions[function], "Name": name, "FunctionVersion": str(version)}
@@ -126,7 +136,7 @@ class Release:
         aliases = {of: {function: self.alias(function, of) for function in self.functions} for of in ("live", "good", "before")}
         away = [function for function in self.functions if aliases["live"][function] != aliases["good"][function]]
         if not any(version for version, _ in aliases["good"].values()):
-            raise Refused("no release is recorded as good. Give each function a version: make rollback ARGS='Send 6'")
+            raise Refused("no release is recorded as good. Give each function a version: make rollback ENV=prod ARGS='Send 6'")
         if name == "good" and not away:
             if ended:
                 print(f"all requests are at the last good release of {self.stack}")
@@ -139,6 +149,12 @@ class Release:
         targets = {function: version for function, (version, _) in aliases[name].items() if version}
         if not targets:
             raise Refused("no release is recorded that was good before this one")
+        others = [f"{variable} of {one}" for one, to in targets.items() for variable in self.differing(one, aliases["live"][one][0], to)]
+        if others:
+            raise Refused(
+                f"those versions have another {', '.join(others)}. Go forward: mend it, and make deploy. To go back all the same, give each "
+                "function a version: make rollback ENV=prod ARGS='Send 6'"
+            )
         for function in sorted(set(self.functions) - set(targets)):
             print(f"{function} stays: it has no version that was {'good' if name == 'good' else 'good before'}")
         for function, version in targets.items():

@@ -266,7 +266,19 @@ GIVEN = [
         {"PageWebAclArn": "arn:aws:wafv2:us-east-1:1:global/webacl/page/0", "GetWebACL": "WAFNonexistentItemException"},
         {"GetWebACL": {"LockToken": "t"}},
     ),
-    ("issuer", "JwtIssuer needs JwtAudience", {"JwtIssuer": "https://issuer.example/"}, {"JwtAudience": "app"}),
+    ("parameters", "JwtIssuer needs JwtAudience", {"JwtIssuer": "https://issuer.example/"}, {"JwtAudience": "app"}),
+    ("parameters", "Entrance=alb needs EntranceDomain and EntranceCertificateArn", {"Entrance": "alb"}, {"Entrance": "api"}),
+    ("parameters", "RestoredTable=hongbao-restored does not have the form ^(arn:", {"RestoredTable": "hongbao-restored"}, {"RestoredTable": ""}),
+    ("parameters", "PageCertificateArn=abc does not have the form", {"PageCertificateArn": "abc", "PageDomain": "red.example"}, {"PageCertificateArn": ""}),
+    ("parameters", "BackupVaultArn=elsewhere does not have the form", {"BackupVaultArn": "elsewhere"}, {"BackupVaultArn": ""}),
+    ("parameters", "Redis=existing needs RedisUrl", {"Redis": "existing", "VpcId": "vpc-0123", "SubnetIds": "s"}, {"RedisUrl": "redis://a"}),
+    ("parameters", "Redis=existing needs VpcId", {"Redis": "existing", "RedisUrl": "redis://a"}, {"VpcId": "vpc-0123", "SubnetIds": "s"}),
+    ("parameters", "RedisUrl does not have the form", {"RedisUrl": "secret"}, {"RedisUrl": ""}),
+    ("parameters", "Rollout=AtOnce is none of: AllAtOnce, ", {"Rollout": "AtOnce"}, {"Rollout": "AllAtOnce"}),
+    ("parameters", "LogRetentionDays=31 is none of: 1, ", {"LogRetentionDays": "31"}, {"LogRetentionDays": "30"}),
+    ("parameters", "GrabRate=many is no whole number", {"GrabRate": "many"}, {"GrabRate": "5000"}),
+    ("parameters", "GrabRate=0 is less than 1", {"GrabRate": "0"}, {"GrabRate": "5000"}),
+    ("parameters", "MaxCount=100001 is not from 1 to 100000", {"MaxCount": "100001"}, {"MaxCount": "100000"}),
     ("days", "no time zone of the IANA has this name", {"DayZone": "Asia/Peking"}, {"DayZone": "America/Sao_Paulo"}),
 ]
 # The same for what works, but not as somebody may expect.
@@ -327,6 +339,13 @@ def fault(subject, text, kind="fails"):
         return plant
 
     return registered
+
+
+@fault("parameters", "the template has no parameter GrabRates")
+def a_parameter_that_does_not_exist(world):
+    world.environment.parameters["GrabRates"] = "5000"
+    yield
+    del world.environment.parameters["GrabRates"]
 
 
 @fault("stack", "no name for a stack")

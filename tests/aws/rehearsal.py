@@ -278,7 +278,7 @@ class Night:
         deploy = client("codedeploy")
         deploy.create_application(applicationName="app", computePlatform="Lambda")
         deploy.create_deployment_group(applicationName="app", deploymentGroupName="Grab", serviceRoleArn=f"arn:aws:iam::{ACCOUNT}:role/r")
-        deployment = deploy.create_deployment(applicationName="app", deploymentGroupName="Grab")["deploymentId"]
+        deploy.create_deployment(applicationName="app", deploymentGroupName="Grab")
         now = datetime.datetime.now(datetime.timezone.utc)
         [described] = client("cloudformation").describe_stacks(StackName=STACK)["Stacks"]
         key = described["StackId"].split("/")[2]
@@ -292,7 +292,6 @@ class Night:
             "FROM": (now - datetime.timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "TO": (now + datetime.timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "BUCKET": "exports",
-            "DEPLOYMENT": deployment,
         }
 
     def close(self):

@@ -28,12 +28,12 @@ sys.dont_write_bytecode = before
 class Aws:
     """CodeDeploy and Lambda, which answers with each of `answers` in turn, and then with the last."""
 
-    def __init__(self, kind, answers, write=json.dumps, revision="appSpecContent", creator="CloudFormation"):
+    def __init__(self, kind, answers, write=json.dumps, revision="appSpecContent", creator="CloudFormation", reserved=None):
         properties = {"Name": f"the-{kind}", "Alias": "live", "CurrentVersion": "7", "TargetVersion": "12"}
         content = write({"version": 0.0, "Resources": [{kind: {"Type": "AWS::Lambda::Function", "Properties": properties}}]})
         self.revision = {"revisionType": "AppSpecContent", revision: {"content": content}}
         self.answers, self.invoked, self.statuses = list(answers), [], []
-        self.creator = creator
+        self.creator, self.reserved = creator, {} if reserved is None else {"ReservedConcurrentExecutions": reserved}
 
     def get_deployment(self, deploymentId):
         assert deploymentId == "d-1"
@@ -42,6 +42,10 @@ class Aws:
     def put_lifecycle_event_hook_execution_status(self, **given):
         assert (given["deploymentId"], given["lifecycleEventHookExecutionId"]) == ("d-1", "hook-1")
         self.statuses.append(given["status"])
+
+    def get_function_concurrency(self, FunctionName):
+        assert FunctionName.startswith("the-")
+        return self.reserved
 
     def invoke(self, FunctionName, Qualifier, Payload):
         self.invoked.append((FunctionName, Qualifier, json.loads(Payload)))
@@ -111,6 +115,13 @@ def test_the_way_back_is_open_to_any_version(monkeypatch, creator):
     assert run(monkeypatch, "View", [{"errorType": "x"}], creator=creator) == ("Succeeded", [])
 
 
+def test_a_function_that_is_closed_is_not_tried(monkeypatch):
+    throttled = botocore.exceptions.ClientError({"Error": {"Code": "TooManyRequestsException", "Message": "Rate Exceeded"}}, "Invoke")
+    assert run(monkeypatch, "Wallet", [throttled], reserved=0) == ("Succeeded", [])
+    for reserved in (2, None):
+        assert run(monkeypatch, "Wallet", [throttled], reserved=reserved)[0] == "Failed"
+
+
 def test_each_function_that_codedeploy_moves_has_a_request():
     assert set(REQUESTS) == ANSWERING | BEHIND
     variables = source()["Resources"]["PreTraffic"]["Properties"]["Environment"]["Variables"]
@@ -129,6 +140,7 @@ def test_it_may_call_the_new_versions_and_answer_its_own_deployments(stack):
             continue
         named = variables.get(logical_id) == stack.ids[logical_id]
         arn = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{stack.ids[logical_id]}:12"
+        assert allows(statements, "lambda:GetFunctionConcurrency", arn.removesuffix(":12")) == named
         assert allows(statements, "lambda:InvokeFunction", arn) == named == (logical_id in REQUESTS), logical_id
     for group, ours in ((f"{stack.ids['ServerlessDeploymentApplication']}/any", True), ("another/any", False)):
         arn = f"arn:aws:codedeploy:{REGION}:{ACCOUNT}:deploymentgroup:{group}"

@@ -193,6 +193,13 @@ def test_its_exit_code_and_its_last_line(monkeypatch, capsys):
     assert re.search(r"FAIL +lambda concurrency +SettleConcurrency=10 .*\n +mend: raise the quota", text)
 
 
+def test_wrong_parameters_are_named_before_a_check_uses_them(monkeypatch, capsys):
+    world = World()
+    world.set(RestoredTable="restored", BackupVaultArn="vault", GrabRate="many", RedisUrl="of-the-password")
+    code, text = printed(monkeypatch, capsys, world, "prod")
+    assert code == 1 and text.count("FAIL") == 4 and not world.calls and "of-the-password" not in text
+
+
 def test_a_region_that_is_not_enabled_is_named_before_anybody_signs_in(monkeypatch, capsys):
     world = World()
     world.answers |= {"DescribeRegions": planted.regions("not-opted-in"), "GetCallerIdentity": "InvalidClientTokenId"}

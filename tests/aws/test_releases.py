@@ -24,7 +24,7 @@ class Account:
         self.functions, self.status, self.deployments, self.calls = functions, "CREATE_COMPLETE", {}, []
         self.versions = dict.fromkeys(functions, 1)
         self.aliases = {(function, "live"): (1, {}) for function in functions}
-        self.exceptions = REAL["lambda"].exceptions
+        self.exceptions, self.variables = REAL["lambda"].exceptions, {}
 
     def client(self, service):
         self.exceptions = REAL[service].exceptions
@@ -137,8 +137,11 @@ class Account:
         del self.aliases[self.name(given)]
 
     def get_function_configuration(self, FunctionName, Qualifier):
-        if int(Qualifier) > self.versions[FunctionName.removeprefix("the-")]:
+        function = FunctionName.removeprefix("the-")
+        if int(Qualifier) > self.versions[function]:
             raise self.exceptions.ResourceNotFoundException({"Error": {"Code": "ResourceNotFoundException"}}, "GetFunction")
+        variables = self.variables.get((function, int(Qualifier)))
+        return {} if variables is None else {"Environment": {"Variables": variables}}
 
     # --- what the tests ask
 
@@ -252,6 +255,24 @@ def test_one_function_goes_to_a_given_version(account):
     # The next one doesn't lead Grab forwards.
     account.run("rollback")
     assert account.at() == [2, 1, 2]
+
+
+@pytest.mark.parametrize("variable", releases.FORWARD)
+def test_no_rollback_leads_to_another_table_redis_or_edge_key(account, variable):
+    account.variables = {("Grab", 3): {"CURRENCY": "CNY", variable: "new-secret"}, ("Grab", 2): {"CURRENCY": "EUR", variable: "old-secret"}}
+    for name in ([], ["before"]):
+        account.refuses(rf"^those versions have another {variable} of Grab\. Go forward", "rollback", *name)
+    # A variable that the older version lacks.
+    del account.variables["Grab", 2]
+    account.refuses(f"another {variable} of Grab", "rollback")
+    account.run("rollback", "Grab", "2")
+    assert account.at() == [3, 2, 3]
+
+
+def test_other_variables_go_back(account):
+    account.variables = {("Grab", version): {"TABLE_NAME": "same", "USER_RATE": str(version)} for version in (2, 3)}
+    account.run("rollback")
+    assert account.at() == [2] * 3
 
 
 def test_what_does_not_exist_is_named(account):

@@ -161,7 +161,7 @@ class Account(test_releases.Account):
         assert FunctionName == "the-Settle"
         return {"Versions": [{"Version": "$LATEST"}] + [{"Version": str(n + 1)} for n in range(self.versions["Settle"])]}
 
-    def get_function_configuration(self, FunctionName):
+    def get_function_configuration(self, FunctionName, Qualifier="$LATEST"):
         value = "{{resolve:secretsmanager:x}}" if self.fault == "the reference itself" else KEY
         return {"Environment": {"Variables": {"EDGE_KEY": value}}}
 

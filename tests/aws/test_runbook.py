@@ -22,7 +22,9 @@ def blocks():
 
 
 BLOCKS = dict(blocks())
-PREPARATION = BLOCKS.pop("Preparation 1")
+# The first needs version 2 of the AWS CLI, which is not in a registry.
+BLOCKS.pop("Preparation 1")
+PREPARATION = BLOCKS.pop("Preparation 2")
 HELPERS = re.findall(r"^(\w+)\(\) \{", PREPARATION, re.M)
 
 
@@ -58,8 +60,10 @@ def test_an_attacker_is_found_stopped_and_let_in_again(night):
     packet = night.send("attacked")
     right, said = night.run(PREPARATION, BLOCKS["Somebody with valid tokens attacks 2"])
     assert right and re.search("^(user +)?bob$", said, re.M), said
-    assert night.grab(packet)[1]["code"] == "account-suspended"
     right, said = night.run(PREPARATION, BLOCKS["Somebody with valid tokens attacks 3"])
+    assert right, said
+    assert night.grab(packet)[1]["code"] == "account-suspended"
+    right, said = night.run(PREPARATION, BLOCKS["Somebody with valid tokens attacks 4"])
     assert right, said
     assert night.grab(packet)[1]["outcome"] == "grabbed"
 

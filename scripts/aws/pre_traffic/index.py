@@ -58,6 +58,9 @@ def tried(codedeploy, lambda_, deployment, pause_s):
     if info.get("creator") in UNDOING:
         return True
     name, version = deployed(info["revision"])
+    # A function that is closed runs no call, so no request can reach the version either.
+    if lambda_.get_function_concurrency(FunctionName=name).get("ReservedConcurrentExecutions") == 0:
+        return True
     for left in reversed(range(TRIES)):
         wrong = fault(lambda_, name, version)
         print(json.dumps({"function": name, "version": version, "wrong": wrong, "tries_left": left}))
