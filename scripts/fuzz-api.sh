@@ -16,7 +16,8 @@ scripts/install-tools.sh schemathesis
 # Built with the whole workspace, like the tests: by itself its dependencies would get other features and be built again.
 cargo build --quiet --workspace --bin local
 
-target/debug/local --ephemeral --port 0 >"$work/stack.out" 2>"$work/stack.log" &
+key='{"keys":[{"kty":"oct","kid":"fuzz","k":"PYbn25y-McoGFfH72cvSQG_cjLHINbaqjMUQ0RBIIGU"}]}'
+target/debug/local --ephemeral --port 0 --ticket-key "$key" >"$work/stack.out" 2>"$work/stack.log" &
 stack=$!
 trap 'kill "$stack" 2>/dev/null || true; wait "$stack" || true' EXIT
 trap 'exit 1' INT TERM

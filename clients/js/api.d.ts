@@ -1861,7 +1861,7 @@ export interface components {
          * @description The app's word that this user may grab, for a packet with `eligibility: ticket`. It is a compact JWS (RFC 7515), with `alg` HS256 or
          *     EdDSA, and with the `kid` of a key that the deployment knows. Its claims are `aud` (`hongbao:grab`), `sub` (the user), `iat`, `exp` and `pkt`
          *     (the packet's id). `exp` is at most 24 hours after `iat`. With `nbf` the user must wait. In place of `pkt`, `ref` and `snd` name
-         *     all packets of a sender with a reference.
+         *     all packets of a sender with a reference. It has at most 2,048 characters.
          * @example eyJhbGciOiJIUzI1NiIsImtpZCI6IjIwMjctMSJ9.eyJhdWQiOiJob25nYmFvOmdyYWIiLCJzdWIiOiJib2IifQ.c2lnbmF0dXJl
          */
         GrabTicket: string;
@@ -2066,7 +2066,7 @@ export interface operations {
                  * @description The app's word that this user may grab, for a packet with `eligibility: ticket`. It is a compact JWS (RFC 7515), with `alg` HS256 or
                  *     EdDSA, and with the `kid` of a key that the deployment knows. Its claims are `aud` (`hongbao:grab`), `sub` (the user), `iat`, `exp` and `pkt`
                  *     (the packet's id). `exp` is at most 24 hours after `iat`. With `nbf` the user must wait. In place of `pkt`, `ref` and `snd` name
-                 *     all packets of a sender with a reference.
+                 *     all packets of a sender with a reference. It has at most 2,048 characters.
                  * @example eyJhbGciOiJIUzI1NiIsImtpZCI6IjIwMjctMSJ9.eyJhdWQiOiJob25nYmFvOmdyYWIiLCJzdWIiOiJib2IifQ.c2lnbmF0dXJl
                  */
                 "Grab-Ticket"?: components["parameters"]["GrabTicket"];
@@ -2107,7 +2107,7 @@ export interface operations {
                  * @description The app's word that this user may grab, for a packet with `eligibility: ticket`. It is a compact JWS (RFC 7515), with `alg` HS256 or
                  *     EdDSA, and with the `kid` of a key that the deployment knows. Its claims are `aud` (`hongbao:grab`), `sub` (the user), `iat`, `exp` and `pkt`
                  *     (the packet's id). `exp` is at most 24 hours after `iat`. With `nbf` the user must wait. In place of `pkt`, `ref` and `snd` name
-                 *     all packets of a sender with a reference.
+                 *     all packets of a sender with a reference. It has at most 2,048 characters.
                  * @example eyJhbGciOiJIUzI1NiIsImtpZCI6IjIwMjctMSJ9.eyJhdWQiOiJob25nYmFvOmdyYWIiLCJzdWIiOiJib2IifQ.c2lnbmF0dXJl
                  */
                 "Grab-Ticket"?: components["parameters"]["GrabTicket"];
@@ -2164,7 +2164,7 @@ export interface operations {
                  * @description The app's word that this user may grab, for a packet with `eligibility: ticket`. It is a compact JWS (RFC 7515), with `alg` HS256 or
                  *     EdDSA, and with the `kid` of a key that the deployment knows. Its claims are `aud` (`hongbao:grab`), `sub` (the user), `iat`, `exp` and `pkt`
                  *     (the packet's id). `exp` is at most 24 hours after `iat`. With `nbf` the user must wait. In place of `pkt`, `ref` and `snd` name
-                 *     all packets of a sender with a reference.
+                 *     all packets of a sender with a reference. It has at most 2,048 characters.
                  * @example eyJhbGciOiJIUzI1NiIsImtpZCI6IjIwMjctMSJ9.eyJhdWQiOiJob25nYmFvOmdyYWIiLCJzdWIiOiJib2IifQ.c2lnbmF0dXJl
                  */
                 "Grab-Ticket"?: components["parameters"]["GrabTicket"];

@@ -86,18 +86,21 @@ def make_acceptable(case):
                 case.body["starts_at"] = soon(case.body["starts_at"])
         if case.body.get("greeting"):
             case.body["greeting"] = visible(case.body["greeting"])
-        if "reason" in case.body:
+        if case.body.get("reason") is not None:
             case.body["reason"] = visible(case.body["reason"]) or "fuzz"
 
 
 def spare_most(case):
-    """Keeps most packets open and most users free: a close meets only packets that are there for it, a suspension only one user."""
+    """Keeps most packets open, most users free and sending possible: a close meets only packets that are there for it, a suspension only
+    one user, and nobody pauses sending."""
     given = case.path_parameters or {}
     if case.operation.label.endswith("/close") and given.get("packet_id") in ids("packets"):
         closable = ids("closable")
         case.path_parameters["packet_id"] = closable[zlib.crc32(given["packet_id"].encode()) % len(closable)]
     if case.operation.label.endswith("/suspension") and given.get("user_id") in USERS:
         case.path_parameters["user_id"] = SUSPENDED
+    if case.operation.label == "PUT /operator/sending" and isinstance(case.body, dict) and case.body.get("paused") is True:
+        case.body = case.body | {"paused": False}
 
 
 @functools.cache
