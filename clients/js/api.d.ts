@@ -92,7 +92,7 @@ export interface paths {
          *     If the packet has no passphrase, a given one is ignored. So is a ticket, if it needs none.
          *
          *     A packet with `eligibility: ticket` is for users to whom your app gives a ticket, a compact JWS in `Grab-Ticket`. Before its `nbf` the
-         *     answer is `not_started`. A user who has a slip is answered with it, ticket or not.
+         *     answer is `not_started`. A user with a slip is answered with it, even without a ticket.
          */
         post: operations["grabPacket"];
         delete?: never;

@@ -20,7 +20,7 @@ RUNNING = ["Created", "Queued", "InProgress", "Ready"]
 # Who makes deployments that lead back.
 UNDOING = ("codeDeployRollback", "CloudFormationRollback")
 # What has another value after a change that only goes forward: the older version would write to what is not used any more, or refuse users.
-FORWARD = ("TABLE_NAME", "REDIS_URL", "EDGE_KEY")
+FORWARD = ("TABLE_NAME", "REDIS_URL", "EDGE_KEY", "TICKET_SECRET")
 # A Redis that is changed in the same update may take long.
 WAIT_S, PAUSE_S = 3600, 5
 

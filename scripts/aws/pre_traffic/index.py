@@ -45,6 +45,9 @@ def fault(lambda_, name, version):
     [kind] = [kind for kind in REQUESTS if os.environ.get(kind) == name]
     request = REQUESTS[kind]
     try:
+        # A function that is closed runs no call, so no request can reach the version either.
+        if lambda_.get_function_concurrency(FunctionName=name).get("ReservedConcurrentExecutions") == 0:
+            return None
         answer = lambda_.invoke(FunctionName=name, Qualifier=version, Payload=json.dumps(request["event"]).encode())
     except botocore.exceptions.ClientError as error:
         return str(error)
@@ -58,9 +61,6 @@ def tried(codedeploy, lambda_, deployment, pause_s):
     if info.get("creator") in UNDOING:
         return True
     name, version = deployed(info["revision"])
-    # A function that is closed runs no call, so no request can reach the version either.
-    if lambda_.get_function_concurrency(FunctionName=name).get("ReservedConcurrentExecutions") == 0:
-        return True
     for left in reversed(range(TRIES)):
         wrong = fault(lambda_, name, version)
         print(json.dumps({"function": name, "version": version, "wrong": wrong, "tries_left": left}))

@@ -1,4 +1,4 @@
-//! Who is admitted to a packet that wants tickets.
+//! Admits users to packets that want tickets.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,9 +16,9 @@ const READ_AGAIN_EVERY: Duration = Duration::from_secs(10);
 /// On whose word a user asks for a packet.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Asker {
-    /// That of the operator, who has decided already.
+    /// The operator's. They have decided already.
     Operator,
-    /// Their own, with the ticket that they show.
+    /// The user's own, with the ticket that they show.
     User(Option<Box<str>>),
 }
 

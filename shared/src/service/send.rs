@@ -209,8 +209,8 @@ fn body_hash(request: &NewPacket, key: &IdempotencyKey) -> [u8; 32] {
     let NewPacket { recipients, wants_ticket, labels, .. } = request;
     let Labels { cover, reference, metadata } = labels;
     let passphrase = passphrase.as_ref().map(Passphrase::as_str);
-    let asked = json!([
-        "hongbao send 2",
+    let mut asked = json!([
+        "hongbao send 1",
         sender,
         key,
         split,
@@ -221,11 +221,14 @@ fn body_hash(request: &NewPacket, key: &IdempotencyKey) -> [u8; 32] {
         starts_at,
         passphrase,
         recipients,
-        wants_ticket,
         cover,
         reference,
         metadata,
     ]);
+    // Sends of before tickets must keep their hashes, so a ticket only adds to them.
+    if let Some(parts) = asked.as_array_mut().filter(|_| *wants_ticket) {
+        parts.push("ticket".into());
+    }
     Sha256::digest(asked.to_string()).into()
 }
 
@@ -316,7 +319,11 @@ mod tests {
     /// Python's `json.dumps` writes for such an array.
     #[test]
     fn a_send_is_hashed_as_documented() {
-        assert_eq!(hash(&wanted()), "245fa1e72954a7a549bcd52a7e60c1737e480e4cd13703c5c1e19f2683ae6f8b");
+        assert_eq!(hash(&wanted()), "9b473cc3d74debbfefdd408f0e6822a2b4143b95efa98278233c8a2c3652d9d3");
+        assert_eq!(
+            hash(&NewPacket { wants_ticket: true, ..wanted() }),
+            "c6e518032c1df18361c9757fbf77178cce1f1f6b62fb8ceba74ae743b7e342bf"
+        );
         let labels = Labels {
             cover: Some("spring".parse().unwrap()),
             reference: Some("order-17".parse().unwrap()),
@@ -324,7 +331,7 @@ mod tests {
         };
         assert_eq!(
             hash(&NewPacket { labels, ..wanted() }),
-            "df664687552e8966e71d470eaf1b9eea5ba3915184403a4bc8464cfd65ea76b2"
+            "f02578e4becace09ac6c7fbc6a535a9c538fd9c2948a37f933f080835cfa0cfa"
         );
     }
 
