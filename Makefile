@@ -265,7 +265,7 @@ ifneq ($(ONLY),page)
 	PATH="$(CURDIR)/.tools/lambda/bin:$$PATH" .tools/sam/bin/sam build
 endif
 ifeq ($(ONLY),)
-	scripts/release.py $(ENV) .tools/sam/bin/sam deploy --config-env $(ENV)
+	.tools/sam/bin/python scripts/aws/release.py $(ENV) .tools/sam/bin/sam deploy --config-env $(ENV)
 	scripts/protect.sh $(STACK)
 	.tools/sam/bin/python scripts/aws/releases.py $(STACK) good
 endif
@@ -309,8 +309,9 @@ rollback: ## End a deployment that runs, and send requests to the last good rele
 # Asks first. The table and the user pool stay.
 destroy: ## Delete a stack
 	@scripts/install-tools.sh sam
+	@printf 'Delete %s? Its table, its user pool and its backups stay. [y/N] ' $(STACK); read -r answer; [ "$$answer" = y ]
 	scripts/deploy-web.sh $(STACK) --remove
-	.tools/sam/bin/sam delete --config-env $(ENV)
+	.tools/sam/bin/sam delete --config-env $(ENV) --no-prompts
 
 # Calls each route, the walkthrough and each sample event, then ends. It prints what is missing.
 # make sam-local SERVE=1       leaves the API up at http://127.0.0.1:3001

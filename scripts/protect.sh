@@ -28,5 +28,5 @@ aws cloudformation set-stack-policy --stack-name "$nested" --stack-policy-body "
 # shellcheck disable=SC2086
 aws cloudformation set-stack-policy --stack-name "$stack" --stack-policy-body "$(policy $root)"
 if [ "${2:-}" = --open ]; then
-    echo "$stack: the next deployment may replace or delete anything, and protects it again" >&2
+    echo "$stack: the next deployment may replace or delete anything, and protects it again if it succeeds. Else: scripts/protect.sh $stack" >&2
 fi

@@ -84,9 +84,9 @@ export class Problem extends Error {
   /**
    * @param {number} status
    * @param {ProblemCode} code
-   * @param {{detail?: string, errors?: Schemas['FieldError'][], requestId?: string, retryAfterS?: number | null, resetsAt?: string | null}} more
+   * @param {{detail?: string, errors?: Schemas['FieldError'][], requestId?: string, retryAfterS?: number | null, resetsAt?: string | null, limit?: Schemas['Limit'] | null}} more
    */
-  constructor(status, code, { detail = '', errors = [], requestId = '', retryAfterS = null, resetsAt = null } = {}) {
+  constructor(status, code, { detail = '', errors = [], requestId = '', retryAfterS = null, resetsAt = null, limit = null } = {}) {
     super(detail || code);
     this.name = 'Problem';
     this.status = status;
@@ -96,6 +96,8 @@ export class Problem extends Error {
     this.retryAfterS = retryAfterS;
     /** With `daily-limit-exceeded`: when the next day begins, and the user may send again. */
     this.resetsAt = resetsAt;
+    /** The rule that refused the request, with its number. */
+    this.limit = limit;
   }
 }
 
@@ -591,6 +593,7 @@ async function problem(response) {
     requestId: body?.request_id ?? response.headers.get('apigw-requestid') ?? '',
     retryAfterS: retryAfter(response.headers),
     resetsAt: body?.resets_at ?? null,
+    limit: body?.limit ?? null,
   });
 }
 

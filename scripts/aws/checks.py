@@ -627,15 +627,45 @@ def tickets(account):
     if not found:
         yield "fails", f"there is no secret {arn}, so no ticket could be checked", "store a JWK Set (docs/OPERATE.md), and set TicketSecretArn"
         return
-    try:
-        keys = json.loads(found.get("SecretString", ""))["keys"]
-        kinds = {(key["kty"], key.get("crv")) for key in keys if key["kid"]}
-    except (ValueError, KeyError, TypeError):
-        keys, kinds = [], set()
-    if not 1 <= len(keys) <= 2 or not kinds <= {("oct", None), ("OKP", "Ed25519")}:
-        yield "fails", "TicketSecretArn has no JWK Set of one or two keys, so no ticket could be checked", "store one (docs/OPERATE.md)"
+    fault = ticket_fault(found.get("SecretString", ""))
+    if fault:
+        yield "fails", f"TicketSecretArn {fault}, so no ticket could be checked", "store a JWK Set (docs/OPERATE.md)"
     else:
         yield "fine", "tickets can be checked"
+
+
+def ticket_fault(text):
+    """What the functions would say of these keys (TicketKeys::parse); None if they take them."""
+    try:
+        keys = json.loads(text)["keys"]
+        if not all(isinstance(key, dict) for key in keys):
+            raise TypeError
+    except (ValueError, KeyError, TypeError):
+        return 'must be a JWK Set (RFC 7517), {"keys": [...]}'
+    if any("d" in key for key in keys):
+        return "a key for EdDSA must be the public one, without `d`"
+    if not 1 <= len(keys) <= 2:
+        return "must have one key or two"
+    ids = [key.get("kid") for key in keys]
+    if not all(ids) or len(set(ids)) < len(ids):
+        return "each key must have a `kid` of its own"
+    for key in keys:
+        if (key.get("kty"), key.get("alg", "HS256")) == ("oct", "HS256"):
+            if bytes_of(key.get("k")) < 32:
+                return "a key for HS256 must have at least 32 bytes, in base64url without padding"
+        elif (key.get("kty"), key.get("crv"), key.get("alg", "EdDSA")) == ("OKP", "Ed25519", "EdDSA"):
+            if bytes_of(key.get("x")) != 32:
+                return "a key for EdDSA must have an `x` of 32 bytes, in base64url without padding"
+        else:
+            return "each key must be for HS256 (`kty` oct) or EdDSA (`kty` OKP, `crv` Ed25519)"
+    return None
+
+
+def bytes_of(text):
+    """How many bytes a base64url text without padding has; 0 if it is none."""
+    if not isinstance(text, str) or not re.fullmatch("[A-Za-z0-9_-]*", text) or len(text) % 4 == 1:
+        return 0
+    return len(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
 
 
 # --- Backups elsewhere
@@ -695,11 +725,15 @@ def fixed_names(account):
         found = caught(lambda: cache.describe_user_groups(UserGroupId=name), "UserGroupNotFound")
         yield "Redis user group", name, name if found else None
     if account.value("Redis") == "serverless":
-        name = f"{stack}-serverless"
+        name = f"{stack}-cache-{account.value('RedisGeneration')}"
         found = caught(
             lambda: cache.describe_serverless_caches(ServerlessCacheName=name), "ServerlessCacheNotFoundFault"
         )
         yield "serverless cache", name, name if found else None
+    if account.value("Redis") == "nodes":
+        name = f"{stack}-nodes-{account.value('RedisGeneration')}"
+        found = caught(lambda: cache.describe_replication_groups(ReplicationGroupId=name), "ReplicationGroupNotFoundFault")
+        yield "Redis cluster", name, name if found else None
     if account.value("Entrance") == "alb":
         for group in "sgv":
             name = f"{stack}-{group}"

@@ -1,7 +1,7 @@
 //! A value that stands in a secret, and changes with it.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use aws_config::SdkConfig;
@@ -9,11 +9,15 @@ use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_sdk_secretsmanager::Client;
 use aws_sdk_secretsmanager::config::Builder;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 /// How long a value is used before it is read again: a rotation takes effect within this time.
 const READ_EVERY: Duration = Duration::from_mins(5);
+/// How long no other read follows one that failed while no value is known.
+const FAILS_FOR: Duration = Duration::from_secs(1);
+/// How long one try of a read may take.
+const TRY_MAX: Duration = Duration::from_millis(700);
 /// How long a read may take, with its tries.
 const READ_MAX: Duration = Duration::from_secs(2);
 
@@ -30,56 +34,81 @@ pub struct Stored<V> {
     client: Client,
     id: String,
     parse: fn(&str) -> Result<V, String>,
-    /// What was last read, and when. Locked while it is read, so that all who want it share one read.
-    known: Mutex<Option<(Instant, Arc<V>)>>,
+    last: RwLock<Option<Read<V>>>,
+    /// Held while it is read, so that all who must wait share one read.
+    reading: Mutex<()>,
+}
+
+/// What the last read gave: its value, else the one before, else the cause.
+struct Read<V> {
+    ended: Instant,
+    outcome: Result<Arc<V>, String>,
 }
 
 impl<V> Secret<V> {
     /// The secret `id` of Secrets Manager, with the endpoint and the credentials of `aws`. An error of `parse` must not show the text.
     pub fn stored(aws: &SdkConfig, id: String, parse: fn(&str) -> Result<V, String>) -> Self {
-        let bounds = TimeoutConfig::builder().operation_timeout(READ_MAX).build();
+        let bounds = TimeoutConfig::builder().operation_attempt_timeout(TRY_MAX).operation_timeout(READ_MAX).build();
         let config = Builder::from(aws).timeout_config(bounds).retry_config(RetryConfig::standard());
         let client = Client::from_conf(config.build());
-        Self::Stored(Box::new(Stored { client, id, parse, known: Mutex::default() }))
+        Self::Stored(Box::new(Stored { client, id, parse, last: RwLock::default(), reading: Mutex::default() }))
     }
 
-    /// The value of now.
+    /// The value of now. While another caller reads it again, the one before serves.
     ///
     /// # Errors
     /// What is wrong, for the log. It never shows the secret.
     pub async fn current(&self) -> Result<Arc<V>, String> {
-        self.within(READ_EVERY).await
-    }
-
-    /// The value as it was at most `age` ago. If it can't be read again, the old one serves; then both sides have what they had.
-    pub async fn within(&self, age: Duration) -> Result<Arc<V>, String> {
         let stored = match self {
             Self::Given(value) => return Ok(Arc::clone(value)),
             Self::Stored(stored) => stored,
         };
-        let mut known = stored.known.lock().await;
-        if let Some((read_at, value)) = &*known
-            && read_at.elapsed() < age
-        {
-            return Ok(Arc::clone(value));
+        if let Some(outcome) = stored.known(READ_EVERY) {
+            return outcome;
         }
-        match (stored.read().await, &mut *known) {
-            (Ok(value), known) => {
-                let value = Arc::new(value);
-                *known = Some((Instant::now(), Arc::clone(&value)));
-                Ok(value)
-            }
-            (Err(cause), Some((read_at, value))) => {
-                tracing::warn!(secret = stored.id, cause, "a secret can't be read again");
-                *read_at = Instant::now();
-                Ok(Arc::clone(value))
-            }
-            (Err(cause), None) => Err(cause),
+        match (stored.reading.try_lock(), stored.known(Duration::MAX)) {
+            (Err(_), Some(outcome @ Ok(_))) => outcome,
+            (Ok(reading), _) => stored.renewed(&reading, READ_EVERY).await,
+            (Err(_), _) => stored.renewed(&stored.reading.lock().await, READ_EVERY).await,
+        }
+    }
+
+    /// The value as it was at most `age` ago. If it can't be read again, the one before serves; then both sides have what they had.
+    pub async fn within(&self, age: Duration) -> Result<Arc<V>, String> {
+        match self {
+            Self::Given(value) => Ok(Arc::clone(value)),
+            Self::Stored(stored) => stored.renewed(&stored.reading.lock().await, age).await,
         }
     }
 }
 
 impl<V> Stored<V> {
+    /// What was last read, if that is at most `age` ago.
+    fn known(&self, age: Duration) -> Option<Result<Arc<V>, String>> {
+        let last = self.last.read().unwrap_or_else(PoisonError::into_inner);
+        let Read { ended, outcome } = last.as_ref()?;
+        let age = if outcome.is_ok() { age } else { age.min(FAILS_FOR) };
+        (ended.elapsed() < age).then(|| outcome.clone())
+    }
+
+    /// Reads it again, unless another caller has just done so.
+    async fn renewed(&self, _reading: &MutexGuard<'_, ()>, age: Duration) -> Result<Arc<V>, String> {
+        if let Some(outcome) = self.known(age) {
+            return outcome;
+        }
+        let outcome = match (self.read().await, self.known(Duration::MAX)) {
+            (Ok(value), _) => Ok(Arc::new(value)),
+            (Err(cause), Some(before @ Ok(_))) => {
+                tracing::warn!(secret = self.id, cause, "a secret can't be read again");
+                before
+            }
+            (Err(cause), _) => Err(cause),
+        };
+        let read = Read { ended: Instant::now(), outcome: outcome.clone() };
+        *self.last.write().unwrap_or_else(PoisonError::into_inner) = Some(read);
+        outcome
+    }
+
     async fn read(&self) -> Result<V, String> {
         let asked = self.client.get_secret_value().secret_id(&self.id).send().await;
         let answer = asked.map_err(|error| crate::error_chain(&error))?;
@@ -94,5 +123,101 @@ impl<V> fmt::Debug for Secret<V> {
             Self::Given(_) => f.write_str("Given"),
             Self::Stored(stored) => f.debug_tuple("Stored").field(&stored.id).finish(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use aws_config::{BehaviorVersion, Region};
+    use aws_credential_types::Credentials;
+    use aws_credential_types::provider::SharedCredentialsProvider;
+    use futures::future::join_all;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// Secrets Manager, which has the text "7".
+    #[derive(Default)]
+    struct Manager {
+        asked: AtomicUsize,
+        hangs: AtomicBool,
+        fails: AtomicBool,
+    }
+
+    impl Manager {
+        async fn start() -> (Arc<Self>, Arc<Secret<u32>>) {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let config = SdkConfig::builder()
+                .behavior_version(BehaviorVersion::latest())
+                .region(Region::new("ap-east-1"))
+                .credentials_provider(SharedCredentialsProvider::new(Credentials::new("id", "key", None, None, "test")))
+                .http_client(crate::wiring::https_client())
+                .endpoint_url(format!("http://{}", listener.local_addr().unwrap()))
+                .build();
+            let manager = Arc::new(Self::default());
+            let serving = Arc::clone(&manager);
+            tokio::spawn(async move {
+                while let Ok((connection, _)) = listener.accept().await {
+                    tokio::spawn(Arc::clone(&serving).serve(connection));
+                }
+            });
+            let parse = |text: &str| text.parse().map_err(|_| "no number".to_owned());
+            (manager, Arc::new(Secret::stored(&config, "name".to_owned(), parse)))
+        }
+
+        async fn serve(self: Arc<Self>, mut connection: TcpStream) {
+            let mut request = [0; 4_096];
+            connection.read(&mut request).await.unwrap();
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            if self.hangs.load(Ordering::SeqCst) {
+                std::future::pending::<()>().await;
+            }
+            let (status, body) = match self.fails.load(Ordering::SeqCst) {
+                true => ("500 Internal Server Error", "{}"),
+                false => ("200 OK", r#"{"SecretString":"7"}"#),
+            };
+            let length = body.len();
+            let answer = format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}");
+            connection.write_all(answer.as_bytes()).await.unwrap();
+        }
+    }
+
+    async fn pass(time: Duration) {
+        tokio::time::pause();
+        tokio::time::advance(time).await;
+        tokio::time::resume();
+    }
+
+    #[tokio::test]
+    async fn only_the_reader_waits_for_a_secrets_manager_that_hangs() {
+        let (manager, secret) = Manager::start().await;
+        assert_eq!(secret.current().await, Ok(Arc::new(7)));
+        manager.hangs.store(true, Ordering::SeqCst);
+        pass(READ_EVERY).await;
+        let reader = tokio::spawn({
+            let secret = Arc::clone(&secret);
+            async move { secret.current().await }
+        });
+        while manager.asked.load(Ordering::SeqCst) < 2 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(secret.current().await, Ok(Arc::new(7)));
+        assert!(!reader.is_finished());
+        assert_eq!(reader.await.unwrap(), Ok(Arc::new(7)), "what it had serves on");
+    }
+
+    #[tokio::test]
+    async fn all_who_ask_while_there_is_no_value_share_one_read() {
+        let (manager, secret) = Manager::start().await;
+        manager.fails.store(true, Ordering::SeqCst);
+        let answers = join_all((0..20).map(|_| secret.current())).await;
+        assert!(answers.iter().all(Result::is_err), "{answers:?}");
+        assert_eq!(manager.asked.load(Ordering::SeqCst), 3, "the tries of one read");
+        manager.fails.store(false, Ordering::SeqCst);
+        pass(FAILS_FOR).await;
+        assert_eq!(secret.current().await, Ok(Arc::new(7)));
     }
 }

@@ -185,6 +185,17 @@ impl Wiring {
             tracing::warn!(error = crate::error_chain(&error), "no connection to Redis at the start");
         }
     }
+
+    /// The same, and reads the keys of tickets, if there are any.
+    pub async fn connect_and_read_keys(&self) {
+        let read = async {
+            let Some(keys) = &self.stores.ticket_keys else { return };
+            if let Err(cause) = keys.current().await {
+                tracing::warn!(cause, "no keys of tickets at the start");
+            }
+        };
+        tokio::join!(self.connect(), read);
+    }
 }
 
 impl<S: Server> Wiring<S> {

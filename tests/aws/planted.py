@@ -232,8 +232,8 @@ GIVEN = [
     ),
     (
         "names",
-        "a serverless cache hongbao-prod-serverless already",
-        {"Redis": "serverless", "DescribeServerlessCaches": {"ServerlessCaches": [{"ServerlessCacheName": "hongbao-prod-serverless"}]}},
+        "a serverless cache hongbao-prod-cache-1 already",
+        {"Redis": "serverless", "DescribeServerlessCaches": {"ServerlessCaches": [{"ServerlessCacheName": "hongbao-prod-cache-1"}]}},
         {"Redis": "nodes"},
     ),
     (
@@ -538,7 +538,7 @@ def no_secret_of_tickets(world):
     world.set(TicketSecretArn=world.client("secretsmanager").create_secret(Name="tickets", SecretString=text)["ARN"])
 
 
-@fault("tickets", "no JWK Set of one or two keys")
+@fault("tickets", "must have one key or two")
 def a_secret_of_tickets_without_keys(world):
     arn = world.client("secretsmanager").create_secret(Name="tickets", SecretString='{"keys": []}')["ARN"]
     world.set(TicketSecretArn=arn)

@@ -99,7 +99,7 @@ def test_from_nothing_to_a_first_grab_every_tool_uses_the_region_of_the_document
         "python scripts/aws/preflight.py dev",
         "python scripts/aws/spike.py dev",
         "sam build",
-        "sam deploy --config-env dev --parameter-overrides",
+        "python scripts/aws/release.py dev .tools/sam/bin/sam deploy --config-env dev",
         "aws cloudformation set-stack-policy",
         "python scripts/aws/smoke.py --env dev",
         "aws cognito-idp admin-create-user",
@@ -118,7 +118,7 @@ ON_AWS = [["preflight"], ["spike"], ["deploy"], ["deploy", "ONLY=page"], ["rollb
 def test_each_target_uses_the_one_region(machine, monkeypatch, target):
     for variables in ({"AWS_REGION": "eu-west-1"}, {"AWS_DEFAULT_REGION": "eu-west-1"}, {}):
         (machine.log.parent / "profile").write_text("" if variables else "eu-west-1\n")
-        done, calls = machine.run("make", *target, "ENV=prod", **variables)
+        done, calls = machine.run("make", *target, "ENV=prod", given="y\n", **variables)
         assert done.returncode == 0 and calls, done.stderr
         assert {region_by(words, got, monkeypatch) for words, got in calls} == {"eu-west-1"}
 
@@ -135,10 +135,25 @@ def test_without_one_region_nothing_begins(machine, target):
     done, calls = machine.run("make", *target, "ENV=prod", AWS_REGION="eu-west-1")
     assert done.returncode != 0 and not calls
     assert "samconfig.toml says ap-east-1, AWS_REGION says eu-west-1" in done.stderr
-    assert machine.run("make", *target, "ENV=prod")[0].returncode == 0, "samconfig.toml is enough"
+    assert machine.run("make", *target, "ENV=prod", given="y\n")[0].returncode == 0, "samconfig.toml is enough"
+
+
+def test_nothing_is_deleted_before_the_answer(machine):
+    for answer in ("n\n", "\n", ""):
+        done, calls = machine.run("make", "destroy", "ENV=prod", given=answer, AWS_REGION="eu-west-1")
+        assert done.returncode != 0 and "Delete hongbao-prod?" in done.stdout and not calls
 
 
 def test_a_build_and_the_local_smoke_need_no_region(machine):
     done, calls = machine.run("make", "deploy", "ONLY=build")
     assert done.returncode == 0 and [words for words, _ in calls] == [["sam", "build"]], done.stderr
     assert "region" not in machine.run("make", "-n", "smoke")[0].stderr
+
+
+def test_a_request_of_the_operator_is_signed_with_both_kinds_of_keys(machine):
+    [definition] = re.findall(r"^operator\(\) \{.*?^\}", blocks("Preparation")[1], re.DOTALL | re.MULTILINE)
+    keys = {"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
+    for token, expected in ({"AWS_SESSION_TOKEN": "a token"}, ["-Hx-amz-security-token: a token"]), ({}, []):
+        done, [(words, _)] = machine.run("bash", "-euc", f"{definition}\noperator https://api.example", **keys, **token)
+        assert done.returncode == 0, done.stderr
+        assert words[words.index("key:secret") + 1 :] == [*expected, "https://api.example"]

@@ -303,27 +303,51 @@ def test_a_new_release_publishes_new_versions():
     assert versions(Release="0" * 40) == before
 
 
-def release(folder, *, overrides=None, program=b"grab"):
-    """Runs scripts/release.py over a build, and returns the words that it adds to the command."""
+READS_AS_SAM = """
+import json, sys
+from samcli.cli.types import CfnParameterOverridesType
+assert sys.argv[1] == "--parameter-overrides"
+print(json.dumps(CfnParameterOverridesType().convert(tuple(sys.argv[2:]), None, None)))
+"""
+
+
+def release(folder, overrides=(), *, program=b"grab"):
+    """Runs scripts/aws/release.py over a build, and returns the parameters that SAM reads from what it adds to the command."""
     build = folder / ".aws-sam/build"
     (build / "Grab").mkdir(parents=True, exist_ok=True)
     (build / "Grab/bootstrap").write_bytes(program)
     (build / "template.yaml").write_text("Resources: {}")
-    given = json.dumps(overrides or ["RedisReplicas=1", "RedisUrl=redis://u:a b$@r"])
-    (folder / "samconfig.toml").write_text(f"[dev.deploy.parameters]\nparameter_overrides = {given}\n")
-    command = [sys.executable, ROOT / "scripts/release.py", "dev", "printf", "%s\\n"]
-    environment = os.environ | {"HONGBAO_ROOT": str(folder)}
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
-    return done.stdout.splitlines()
+    declared = {name: {"Type": "String", "Default": value} for name, value in {"Rollout": "Linear", "Url": "", "Count": 3}.items()}
+    declared |= {"Release": {"Type": "String", "Default": ""}, "Commit": {"Type": "String", "Default": ""}, "Zone": {"Type": "String"}}
+    (folder / "template.yaml").write_text(json.dumps({"Parameters": declared, "Rules": {}}))
+    deploy = f"[dev.deploy.parameters]\nparameter_overrides = {json.dumps(list(overrides))}\n"
+    (folder / "samconfig.toml").write_text(f'[dev.global.parameters]\nstack_name = "a"\n{deploy}')
+    python = ROOT / ".tools/sam/bin/python"
+    done = subprocess.run(
+        [python, ROOT / "scripts/aws/release.py", "dev", python, "-c", READS_AS_SAM],
+        check=True, capture_output=True, text=True, env=os.environ | {"HONGBAO_ROOT": str(folder)},
+    )
+    found = json.loads(done.stdout)
+    assert found.pop("Commit") == "unknown", "this folder is no checkout"
+    return found
+
+
+def test_a_deployment_names_each_parameter(tmp_path):
+    defaults = {"Rollout": "Linear", "Url": "", "Count": "3"}
+    first = release(tmp_path)
+    assert re.fullmatch("[0-9a-f]{64}", first.pop("Release")) and first == defaults
+    values = ["-----BEGIN-----\nab cd\n-----END-----\n", "redis://u:a b$@r", "\"quoted\"", "'", "a\\ b\\\" c\\", "x=y,z", "", " "]
+    for value in values:
+        found = release(tmp_path, [f"Url={value}", "Zone=b"])
+        assert found | {"Release": ""} == defaults | {"Url": value, "Zone": "b", "Release": ""}
+    assert release(tmp_path) | {"Release": ""} == defaults | {"Release": ""}, "a line that is gone is the default again"
 
 
 def test_the_release_names_programs_template_and_parameters(tmp_path):
-    *given, first = release(tmp_path)
-    assert given == ["--parameter-overrides", "RedisReplicas=1", "RedisUrl=redis://u:a b$@r"]
-    assert re.fullmatch(r"Release=[0-9a-f]{64}", first)
-    assert release(tmp_path)[-1] == first, "without a change there is nothing to deploy"
-    assert release(tmp_path, program=b"changed")[-1] != first
-    assert release(tmp_path, overrides=["RedisReplicas=2"])[-1] != first
+    first = release(tmp_path)
+    assert release(tmp_path) == first, "without a change there is nothing to deploy"
+    assert release(tmp_path, program=b"changed")["Release"] != first["Release"]
+    assert release(tmp_path, ["Count=2"])["Release"] != first["Release"]
 
 
 def test_alarms_end_a_gradual_deployment(stack):
@@ -381,9 +405,7 @@ def test_provisioned_environments_belong_to_the_alias(stack):
 
 
 def test_each_change_is_offered_to_sam():
-    """`make deploy` calls SAM with the release, and goes on where SAM has nothing to do."""
-    makefile = (ROOT / "Makefile").read_text()
-    assert "scripts/release.py $(ENV) .tools/sam/bin/sam deploy --config-env $(ENV)\n" in makefile
+    """`make deploy` goes on where SAM has nothing to do."""
     for environment in ("dev", "prod"):
         config = tomllib.loads((ROOT / "samconfig.toml").read_text())[environment]["deploy"]["parameters"]
         assert config["fail_on_empty_changeset"] is False

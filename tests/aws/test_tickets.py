@@ -6,6 +6,8 @@ import pathlib
 import jwt
 import pytest
 
+from checks import ticket_fault
+
 FILE = json.loads((pathlib.Path(__file__).parents[1] / "tickets.json").read_text())
 KEYS = {key["kid"]: jwt.PyJWK(key, {"oct": "HS256", "OKP": "EdDSA"}[key["kty"]]) for key in FILE["keys"]["keys"]}
 CHARACTERS_MAX, LEEWAY_S, LIFE_MAX_S = 2048, 5, 86_400
@@ -33,6 +35,8 @@ def verdict(token, user, packet, sender, reference, at):
     if not all(map(is_second, times)):
         return "invalid"
     iat, exp = times[:2]
+    if times[2:] and times[2] >= exp:
+        return "invalid"
     if not 0 <= exp - iat <= LIFE_MAX_S or iat > at + LEEWAY_S:
         return "invalid"
     named = {name: claims[name] for name in ("pkt", "ref", "snd") if claims.get(name) is not None}
@@ -57,3 +61,8 @@ def test_what_a_client_signs_is_valid(signed):
     ticket = signed["ticket"]
     packet, sender, reference = (ticket.get(name) for name in ("packet", "sender", "reference"))
     assert verdict(signed["token"], ticket["user"], packet, sender, reference, signed["now"]) in ("valid", "early")
+
+
+@pytest.mark.parametrize("keys", FILE["key_sets"], ids=lambda keys: keys["fault"] or "fine")
+def test_preflight_says_of_keys_what_the_functions_say(keys):
+    assert ticket_fault(keys["text"]) == keys["fault"]

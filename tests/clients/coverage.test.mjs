@@ -77,12 +77,12 @@ test('an answer without a body is read', async () => {
 });
 
 test('a daily limit says when the user may send again', async () => {
-  const body = { code: 'daily-limit-exceeded', detail: 'd', resets_at: '2026-11-21T00:00:00.000Z' };
+  const body = { code: 'daily-limit-exceeded', detail: 'd', resets_at: '2026-11-21T00:00:00.000Z', limit: { rule: 'amount-a-day', value: 500 } };
   const fetch = async () => new Response(JSON.stringify(body), { status: 403 });
   const client = new Hongbao({ baseUrl: 'http://hongbao.test', fetch });
   await assert.rejects(client.send({ split: 'equal', total_amount: 1, count: 1 }, { key: 'k' }), (error) => {
     assert.ok(error instanceof Problem);
-    assert.deepEqual([error.code, error.resetsAt], ['daily-limit-exceeded', body.resets_at]);
+    assert.deepEqual([error.code, error.resetsAt, error.limit], ['daily-limit-exceeded', body.resets_at, body.limit]);
     return true;
   });
 });

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use client::tickets::{Scope, Ticket, TicketKey};
 use client::webhooks::{Data, PacketClosed, PacketSent, PacketSettled, SlipClaimed, WebhookError, verify, verify_at};
 use client::{
-    Caller, Client, Error, GrabResult, MovementFilter, Packet, Page, ProblemCode, Retries, SendRequest, Split, Status,
+    Caller, Client, Error, GrabResult, Limit, MovementFilter, Packet, Page, ProblemCode, Retries, SendRequest, Split, Status,
     Transport,
 };
 use futures::TryStreamExt;
@@ -222,8 +222,8 @@ async fn a_problem_says_when_to_come_again_and_one_of_a_later_version_counts_as_
     let error = client(&url, by("alice")).send("k", &SendRequest::new(Split::Equal, 1, 1)).await.unwrap_err();
     let Error::Problem(problem) = error else { panic!("{error:?}") };
     assert_eq!(
-        (problem.code, problem.resets_at.as_deref()),
-        (ProblemCode::DailyLimitExceeded, limited["resets_at"].as_str())
+        (problem.code, problem.resets_at.as_deref(), problem.limit),
+        (ProblemCode::DailyLimitExceeded, limited["resets_at"].as_str(), Some(Limit::AmountADay(99)))
     );
     for (status, expected) in [
         ("403 Forbidden", ProblemCode::Forbidden),

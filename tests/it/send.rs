@@ -120,7 +120,8 @@ async fn concurrent_sends_never_exceed_the_limit_of_a_day() {
     process.send(packet(&sender, 50, 5)).await;
     for total in [5, 2_000] {
         let outcome = process.send.send(packet(&sender, total, 5), &key("more")).await.unwrap();
-        let SendOutcome::DailyLimitExceeded { resets_at } = outcome else { panic!("{outcome:?}") };
+        let SendOutcome::DailyLimitExceeded { most, resets_at } = outcome else { panic!("{outcome:?}") };
+        assert_eq!(most, Amount::new(1_050));
         let in_shanghai = resets_at.ms() + 8 * 3_600_000;
         assert!(in_shanghai.is_multiple_of(86_400_000) && resets_at.ms() > world.now_ms());
     }

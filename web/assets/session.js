@@ -153,7 +153,8 @@ function takeFragment(takesToken) {
   if (!token && !ticket) return;
   const to = given.get('to') ?? (packetFragment().slice(1) || '/');
   if (token) tab.set(TOKEN, token);
-  if (ticket) tab.set(TICKET + to.split('/')[2], ticket);
+  const packet = to.split('/')[2];
+  if (ticket && packet) tab.set(TICKET + packet, ticket);
   // Removed from the address at once: otherwise they would stay in the history and in links that users copy.
   history.replaceState(null, '', `${home()}#${to}`);
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::RETRY_AFTER;
 use http::{Response, StatusCode};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
@@ -113,6 +114,21 @@ pub struct FieldError {
     pub reason: String,
 }
 
+/// A rule that refused a request, with its number.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(tag = "rule", content = "value", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Limit {
+    /// What a user can send in a day, in minor units.
+    AmountADay(u64),
+    /// The most grabs of a user in a minute, in each process of the service.
+    GrabsAMinute(u64),
+    /// The most requests of a user in a second, in each process of the service.
+    RequestsASecond(u64),
+    /// The most wrong passphrases of a user for one packet in a minute.
+    WrongPassphrasesAMinute(u64),
+}
+
 /// A refusal by the service.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Problem {
@@ -128,6 +144,8 @@ pub struct Problem {
     pub request_id: Option<String>,
     /// The wait that the service asks for before the same request is sent again.
     pub retry_after: Option<Duration>,
+    /// The limit that refused the request.
+    pub limit: Option<Limit>,
     /// With [`ProblemCode::DailyLimitExceeded`]: when the next day begins, and the user may send again.
     pub resets_at: Option<String>,
 }
@@ -150,12 +168,14 @@ impl Problem {
             message: String,
             errors: Vec<FieldError>,
             request_id: Option<String>,
+            #[serde(deserialize_with = "known")]
+            limit: Option<Limit>,
             resets_at: Option<String>,
         }
-        /// A code, if this client knows it.
-        fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ProblemCode>, D::Error> {
-            let code: Value = Deserialize::deserialize(deserializer)?;
-            Ok(serde_json::from_value(code).ok())
+        /// A code or a limit, if this client knows it.
+        fn known<'de, D: Deserializer<'de>, V: DeserializeOwned>(deserializer: D) -> Result<Option<V>, D::Error> {
+            let value: Value = Deserialize::deserialize(deserializer)?;
+            Ok(serde_json::from_value(value).ok())
         }
         let status = response.status();
         let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
@@ -164,10 +184,10 @@ impl Problem {
         let body: Body = serde_json::from_slice(response.body()).unwrap_or_default();
         let detail = if body.detail.is_empty() { body.message } else { body.detail };
         let code = body.code.unwrap_or(ProblemCode::of_status(status));
-        let Body { errors, request_id, resets_at, .. } = body;
+        let Body { errors, request_id, limit, resets_at, .. } = body;
         // API Gateway's own answers have it under another name.
         let of_gateway = || response.headers().get("apigw-requestid")?.to_str().ok().map(str::to_owned);
         let request_id = request_id.or_else(of_gateway);
-        Self { status: status.as_u16(), code, detail, errors, request_id, retry_after, resets_at }
+        Self { status: status.as_u16(), code, detail, errors, request_id, retry_after, limit, resets_at }
     }
 }

@@ -24,7 +24,7 @@ pub use answers::{
     Best, FoundPackets, GrabResult, Mine, Movement, Movements, Packet, PacketClaim, PacketClaims, SendRequest, Sending,
     SentPackets, Share, Split, Status, SuspendedUser, Suspension, Totals, UserClaim, UserClaims, UserLimits, Wallet,
 };
-pub use error::{Error, FieldError, Problem, ProblemCode};
+pub use error::{Error, FieldError, Limit, Problem, ProblemCode};
 pub use transport::Transport;
 
 /// The characters that a path segment takes unescaped.

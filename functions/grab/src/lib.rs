@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use lambda_http::{Body, Request, Response};
 use serde::{Deserialize, Serialize};
-use shared::domain::{PacketId, Passphrase, PassphraseDigest, Refusal};
-use shared::http::{Answer, Code, Problem, Route, asker, before_deadline, parse_body, respond, route, user_of};
+use shared::domain::{Limits, PacketId, Passphrase, PassphraseDigest, Refusal};
+use shared::http::{Answer, Code, Limit, Problem, Route, asker, before_deadline, parse_body, respond, route, user_of};
 use shared::ports::{HotStore, Table};
 use shared::service::{GrabOutcome, GrabSlip};
 use shared::telemetry::{GrabEnd, Meter};
@@ -118,6 +118,7 @@ fn refused(refusal: Refusal) -> Problem {
         Refusal::NotARecipient => Problem::not_a_recipient(),
         Refusal::WrongPassphrase => Problem::new(Code::WrongPassphrase, "The passphrase is missing or wrong."),
         Refusal::TooManyTries { retry_after_ms } => Problem {
+            limit: Some(Limit::WrongPassphrasesAMinute(Limits::WRONG_PASSPHRASES_A_MINUTE)),
             retry_after_s: Some(retry_after_ms.div_ceil(1_000).max(1)),
             ..Problem::new(Code::TooManyRequests, "Too many wrong passphrases. Try again later.")
         },

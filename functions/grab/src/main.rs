@@ -16,7 +16,7 @@ async fn serve() -> Result<(), Error> {
     let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
     let (table, entrance) = (config.table.clone(), Arc::new(config.entrance()));
     let wiring = Wiring::new(config, wiring::dynamodb(&wiring::environment()))?;
-    wiring.connect().await;
+    wiring.connect_and_read_keys().await;
     let grab = wiring.grab_slip();
     // A process that serves concurrent requests is never frozen. One that serves one request at a time is frozen
     // between them.

@@ -10,7 +10,7 @@ use lambda_http::http::StatusCode;
 use lambda_http::{Body, Request, Response};
 use shared::domain::{Limits, PacketId, Summary, Terms};
 use shared::http::{
-    Answer, Code, Fields, PacketBody, Problem, Route, Viewer, Who, before_deadline, idempotency_key, operator, reason,
+    Answer, Code, Fields, Limit, PacketBody, Problem, Route, Viewer, Who, before_deadline, idempotency_key, operator, reason,
     respond, route, user_of,
 };
 use shared::ports::{HotStore, Table};
@@ -90,7 +90,8 @@ async fn send_packet<T: Table, H: HotStore>(
             ..Problem::new(Code::SendingPaused, "The operator has paused sending.")
         }),
         SendOutcome::Suspended => Err(Problem::account_suspended()),
-        SendOutcome::DailyLimitExceeded { resets_at } => Err(Problem {
+        SendOutcome::DailyLimitExceeded { most, resets_at } => Err(Problem {
+            limit: Some(Limit::AmountADay(most)),
             resets_at: Some(resets_at),
             ..Problem::new(Code::DailyLimitExceeded, "The sender would have sent more than the limit of a day.")
         }),

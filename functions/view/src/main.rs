@@ -15,7 +15,7 @@ async fn serve() -> Result<(), Error> {
     let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
     let entrance = Arc::new(config.entrance());
     let wiring = Wiring::new(config, wiring::dynamodb(&wiring::environment()))?;
-    wiring.connect().await;
+    wiring.connect_and_read_keys().await;
     let view = Arc::new(wiring.view_packets());
     run_concurrent(service_fn(move |request| {
         let (entrance, view) = (Arc::clone(&entrance), Arc::clone(&view));

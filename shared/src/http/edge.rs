@@ -10,7 +10,7 @@ use governor::{Quota, RateLimiter};
 use lambda_http::Request;
 
 use super::edge_key::EdgeKey;
-use super::problem::{Code, Problem};
+use super::problem::{Code, Limit, Problem};
 use super::route::{Route, route, without_base_path};
 use crate::domain::{UserId, UserRates};
 
@@ -52,6 +52,7 @@ pub struct UserMeter<C: Clock = DefaultClock> {
     clock: C,
     requests: Option<Limiter<C>>,
     grabs: Option<Limiter<C>>,
+    rates: UserRates,
     received: AtomicU32,
 }
 
@@ -62,19 +63,23 @@ impl<C: Clock + Clone> UserMeter<C> {
         let requests = NonZeroU32::new(rates.requests_a_second).map(Quota::per_second).map(limiter);
         let grabs = NonZeroU32::new(rates.grabs_a_minute).map(Quota::per_minute).map(limiter);
         let has_any = requests.is_some() || grabs.is_some();
-        has_any.then(|| Self { requests, grabs, clock: clock.clone(), received: AtomicU32::new(0) })
+        has_any.then(|| Self { requests, grabs, rates, clock: clock.clone(), received: AtomicU32::new(0) })
     }
 
-    /// Counts a request; or for how long its user has to wait.
-    fn count(&self, user: &UserId, is_grab: bool) -> Result<(), Duration> {
+    /// Counts a request; or which limit its user is above, and for how long they have to wait.
+    fn count(&self, user: &UserId, is_grab: bool) -> Result<(), (Limit, Duration)> {
         if self.received.fetch_add(1, Ordering::Relaxed) % FORGET_AFTER == FORGET_AFTER - 1 {
             self.requests.iter().chain(&self.grabs).for_each(RateLimiter::retain_recent);
         }
-        let grabs = self.grabs.iter().filter(|_| is_grab);
-        self.requests
-            .iter()
-            .chain(grabs)
-            .try_for_each(|limiter| limiter.check_key(user).map_err(|refused| refused.wait_time_from(self.clock.now())))
+        let wait = |limiter: &Limiter<C>| Some(limiter.check_key(user).err()?.wait_time_from(self.clock.now()));
+        let UserRates { requests_a_second, grabs_a_minute } = self.rates;
+        if let Some(wait) = self.requests.as_ref().and_then(wait) {
+            return Err((Limit::RequestsASecond(requests_a_second), wait));
+        }
+        match self.grabs.as_ref().filter(|_| is_grab).and_then(wait) {
+            Some(wait) => Err((Limit::GrabsAMinute(grabs_a_minute), wait)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -82,7 +87,8 @@ impl<C: Clock + Clone> UserMeter<C> {
 pub(super) fn admit(request: &Request, user: &UserId) -> Result<(), Problem> {
     let Some(meter) = request.extensions().get::<Arc<UserMeter>>() else { return Ok(()) };
     let is_grab = matches!(route(request), Ok(Route::Grab(..)));
-    meter.count(user, is_grab).map_err(|wait| Problem {
+    meter.count(user, is_grab).map_err(|(limit, wait)| Problem {
+        limit: Some(limit),
         // It is rounded up.
         retry_after_s: Some(wait.as_secs() + 1),
         ..Problem::new(Code::TooManyRequests, "You ask too often. Try again later.")
@@ -108,9 +114,11 @@ mod tests {
         for _ in 0..2 {
             meter.count(&ann, true).unwrap();
         }
-        let wait = meter.count(&ann, true).unwrap_err();
+        let (limit, wait) = meter.count(&ann, true).unwrap_err();
+        assert_eq!(limit, Limit::GrabsAMinute(2));
         assert!(wait > Duration::from_secs(29) && wait <= Duration::from_secs(30), "{wait:?}");
-        let wait = meter.count(&ann, false).unwrap_err();
+        let (limit, wait) = meter.count(&ann, false).unwrap_err();
+        assert_eq!(limit, Limit::RequestsASecond(3));
         assert!(wait <= Duration::from_millis(334), "{wait:?}: the refused grab was a request");
         meter.count(&bob, true).unwrap();
         clock.advance(Duration::from_millis(334));

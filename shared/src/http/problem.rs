@@ -1,7 +1,7 @@
 use lambda_http::http::StatusCode;
 use serde::Serialize;
 
-use crate::domain::Timestamp;
+use crate::domain::{Amount, Timestamp};
 use crate::service::Failure;
 use crate::tickets::TicketFault;
 
@@ -132,6 +132,20 @@ pub struct FieldError {
     pub reason: String,
 }
 
+/// The rule that refused a request which another number of it would allow, with that number.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(tag = "rule", content = "value", rename_all = "kebab-case")]
+pub enum Limit {
+    /// The most that a user can send in a day, in minor units.
+    AmountADay(Amount),
+    /// The most requests of a user in a second, by one process.
+    RequestsASecond(u32),
+    /// The most grabs of a user in a minute, by one process.
+    GrabsAMinute(u32),
+    /// The most wrong passphrases of a user for one packet in a minute.
+    WrongPassphrasesAMinute(u32),
+}
+
 /// A problem with a request, or a defect of ours. Its texts are for people; none comes from a driver or a store.
 #[derive(Clone, Debug)]
 pub struct Problem {
@@ -145,6 +159,8 @@ pub struct Problem {
     pub retry_after_s: Option<u64>,
     /// The methods of the route.
     pub allow: Option<&'static str>,
+    /// The limit that refused it.
+    pub limit: Option<Limit>,
     /// When a used-up limit begins anew.
     pub resets_at: Option<Timestamp>,
     /// The cause, for the log only.
@@ -162,6 +178,8 @@ pub(super) struct ProblemBody<'a> {
     #[serde(skip_serializing_if = "<[FieldError]>::is_empty")]
     errors: &'a [FieldError],
     #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<Limit>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     resets_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<&'a str>,
@@ -176,6 +194,7 @@ impl Problem {
             errors: Box::default(),
             retry_after_s: None,
             allow: None,
+            limit: None,
             resets_at: None,
             cause: None,
         }
@@ -229,6 +248,7 @@ impl Problem {
             detail: &self.detail,
             code,
             errors: &self.errors,
+            limit: self.limit,
             resets_at: self.resets_at.map(|at| at.to_string()),
             request_id: Some(request_id).filter(|id| !id.is_empty()),
         }

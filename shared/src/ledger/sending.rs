@@ -18,7 +18,8 @@ impl<T: Table> Ledger<T> {
         self.table.query(query).await?.into_iter().map(items::read).collect()
     }
 
-    /// Writes a decision, which is the last one from now on: its time is above that of each one before, whatever the clocks say.
+    /// Writes a decision, with a time above that of each one before, whatever the clocks say. Returns the one that stands, which is another
+    /// one if two came at once.
     pub async fn decide_sending(&self, decision: SendingDecision) -> Result<SendingDecision, LedgerError> {
         let mut decision = decision;
         loop {
@@ -28,7 +29,7 @@ impl<T: Table> Ledger<T> {
             let write = Write::PutNew { key: keys::sending(decision.at), item: items::write(&decision)? };
             // Another one may have come in between.
             if let Committed::Yes = self.commit(&[write]).await? {
-                return Ok(decision);
+                return Ok(self.sending().await?.unwrap_or(decision));
             }
         }
     }

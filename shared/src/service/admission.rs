@@ -9,8 +9,7 @@ use crate::secret::Secret;
 use crate::service::{Failure, Packets};
 use crate::tickets::{Scope, TicketFault, TicketKeys};
 
-/// How old the keys may be that do not know a ticket's key. It may be a new one. Tickets that somebody made up cause no more reads than
-/// this.
+/// How old the keys may be that lack a ticket's. It may be a new one. Tickets that somebody made up cause no more reads than this.
 const READ_AGAIN_EVERY: Duration = Duration::from_secs(10);
 
 /// On whose word a user asks for a packet.
@@ -33,9 +32,12 @@ pub enum Admission {
     Refused(TicketFault),
 }
 
-/// Whether `asker` admits `user` to a packet at `now`. Without keys no ticket is valid.
+/// Whether `asker` admits `user` to a packet at `now`.
 ///
 /// A ticket for one packet needs no read of it, so this does not say whether there is such a packet.
+///
+/// # Errors
+/// Nobody can say now: the keys can't be read, or this function has none, since it is older than the packet's or its deployment lost them.
 pub async fn admit<T: Table>(
     keys: Option<&Secret<TicketKeys>>,
     packets: &Packets<T>,
@@ -50,13 +52,13 @@ pub async fn admit<T: Table>(
         Asker::User(None) => return Ok(Admission::Refused(TicketFault::Missing)),
         Asker::User(Some(text)) => text,
     };
-    let Some(keys) = keys else { return Ok(Admission::Refused(TicketFault::Invalid)) };
+    let keys = keys.ok_or_else(|| Failure::unavailable("this function has no keys of tickets"))?;
     let unread = |cause: String| {
         tracing::warn!(cause, "the keys of tickets can't be read");
         Failure::unavailable("the keys of tickets can't be read")
     };
     let mut current: Arc<TicketKeys> = keys.current().await.map_err(unread)?;
-    if !current.knows(text) {
+    if current.lack_the_key_of(text) {
         current = keys.within(READ_AGAIN_EVERY).await.map_err(unread)?;
     }
     let ticket = match current.open(text, user, now) {

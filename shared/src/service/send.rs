@@ -72,6 +72,8 @@ pub enum SendOutcome {
     Suspended,
     /// The sender would have sent too much on this day.
     DailyLimitExceeded {
+        /// The most that they can send in a day.
+        most: Amount,
         /// When the next day begins.
         resets_at: Timestamp,
     },
@@ -154,9 +156,9 @@ impl<T: Table, H: HotStore> SendPacket<T, H> {
             ledger::SendOutcome::InsufficientBalance => Ok(SendOutcome::InsufficientBalance),
             ledger::SendOutcome::Suspended => Ok(SendOutcome::Suspended),
             ledger::SendOutcome::DailyLimitExceeded => {
-                let day = daily_limit.map(|limit| limit.zone.day_of(terms.created_at));
-                let day = day.ok_or_else(|| Failure::defect("a daily limit where there is none"))?;
-                Ok(SendOutcome::DailyLimitExceeded { resets_at: day.end })
+                let limit = daily_limit.ok_or_else(|| Failure::defect("a daily limit where there is none"))?;
+                let resets_at = limit.zone.day_of(terms.created_at).end;
+                Ok(SendOutcome::DailyLimitExceeded { most: limit.most, resets_at })
             }
         }
     }

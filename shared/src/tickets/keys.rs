@@ -3,15 +3,18 @@ use std::fmt;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, KeyAlgorithm};
-use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
+use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation, decode, decode_header};
 use serde::de::DeserializeOwned;
 
+use super::CHARACTERS_MAX;
 use super::ring::use_ring;
 
 /// The most keys: an old one and a new one.
 const KEYS_MAX: usize = 2;
 /// The fewest bytes of a key of HS256 (RFC 7518, 3.2).
 const SECRET_BYTES_MIN: usize = 32;
+/// The bytes of a public key of Ed25519 (RFC 8032, 5.1.5).
+const PUBLIC_BYTES: usize = 32;
 
 /// The keys that sign tickets, each with its id and its algorithm.
 #[derive(Clone)]
@@ -42,6 +45,9 @@ pub enum KeysError {
     /// One is short.
     #[error("a key for HS256 must have at least {SECRET_BYTES_MIN} bytes, in base64url without padding")]
     Short,
+    /// A public one has another length.
+    #[error("a key for EdDSA must have an `x` of {PUBLIC_BYTES} bytes, in base64url without padding")]
+    Public,
     /// One is private.
     #[error("a key for EdDSA must be the public one, without `d`")]
     Private,
@@ -65,9 +71,10 @@ impl TicketKeys {
         if is_twice { Err(KeysError::Id) } else { Ok(Self(keys)) }
     }
 
-    /// Whether one of them is the key that a token names. A token that names none has none.
-    pub fn knows(&self, token: &str) -> bool {
-        self.key_of(token).is_some()
+    /// Whether a token names a key that is not among them. It may be one that the app has just added.
+    pub fn lack_the_key_of(&self, token: &str) -> bool {
+        let Some(header) = header_of(token) else { return false };
+        header.kid.is_some_and(|named| self.0.iter().all(|key| key.id != named))
     }
 
     /// The claims of a token that one of the keys has signed. The key decides the algorithm, never the token alone.
@@ -81,13 +88,17 @@ impl TicketKeys {
     }
 
     fn key_of(&self, token: &str) -> Option<&Key> {
-        let header = decode_header(token).ok()?;
-        // What must be understood is not (RFC 7515, 4.1.11).
-        if header.crit.is_some() {
-            return None;
-        }
+        let header = header_of(token)?;
         self.0.iter().find(|key| header.kid.as_deref() == Some(&key.id) && header.alg == key.algorithm)
     }
+}
+
+/// The header of a token that is short enough, and has nothing that must be understood and is not (RFC 7515, 4.1.11).
+fn header_of(token: &str) -> Option<Header> {
+    if token.len() > CHARACTERS_MAX {
+        return None;
+    }
+    decode_header(token).ok().filter(|header| header.crit.is_none())
 }
 
 impl Key {
@@ -104,6 +115,9 @@ impl Key {
             (AlgorithmParameters::OctetKeyPair(pair), None | Some(KeyAlgorithm::EdDSA))
                 if pair.curve == EllipticCurve::Ed25519 =>
             {
+                if !URL_SAFE_NO_PAD.decode(&pair.x).is_ok_and(|bytes| bytes.len() == PUBLIC_BYTES) {
+                    return Err(KeysError::Public);
+                }
                 Algorithm::EdDSA
             }
             _ => return Err(KeysError::Algorithm),

@@ -165,6 +165,7 @@ async fn too_many_wrong_passphrases_block_a_user_for_a_while() {
     for passphrase in ["guess", "abc"] {
         let answer = grab("mallory", passphrase).await;
         answer.refused(429, "too-many-requests");
+        assert_eq!(answer.json()["limit"], json!({"rule": "wrong-passphrases-a-minute", "value": 10}));
         let wait: u32 = answer.header("retry-after").unwrap().parse().unwrap();
         assert!((1..=60).contains(&wait), "{wait}");
     }

@@ -307,6 +307,7 @@ async fn a_user_may_have_limits_of_their_own() {
         let refused = send("k2", total).await;
         assert!(refused.refused(403, "daily-limit-exceeded").is_empty());
         assert!(refused.json()["resets_at"].is_string());
+        assert_eq!(refused.json()["limit"], json!({"rule": "amount-a-day", "value": 250}));
     }
     send("k2", 50).await.expect(201);
     send("k1", 200).await.expect(200);

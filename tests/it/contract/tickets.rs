@@ -131,7 +131,8 @@ async fn a_user_whose_turn_has_not_come_waits_and_may_look() {
     let early = api.grab("bob", &packet).header("grab-ticket", &ticket).await.expect(200);
     assert_eq!(early["outcome"], "not_started");
     let wait = early["retry_after_ms"].as_u64().unwrap();
-    assert!((590_000..=600_000).contains(&wait), "{early}");
+    // Up to 5 seconds more, so that not all whose turn comes at once call at once.
+    assert!((590_000..=605_000).contains(&wait), "{early}");
     for call in looks(&api, "bob", &packet) {
         call.header("grab-ticket", &ticket).await.expect(200);
     }

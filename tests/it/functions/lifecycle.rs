@@ -42,6 +42,7 @@ async fn a_user_who_asks_too_often_waits_and_nobody_else_does() {
     }
     let refused = grab.answer(&grab_of(&packet, "bob")).await;
     refused.refused(429, "too-many-requests");
+    assert_eq!(refused.json()["limit"], json!({"rule": "grabs-a-minute", "value": 2}));
     let wait: u64 = refused.header("retry-after").unwrap().parse().unwrap();
     assert!((1..=30).contains(&wait), "{wait}");
     grab.answer(&grab_of(&packet, "carol")).await.expect(200);

@@ -13,7 +13,7 @@ use shared::service::ListPlace;
 pub fn ids(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Some(id) = reads_one_way::<PacketId>(text) {
-        assert!((1..=64).contains(&id.part_count()) && id.partition().index() < PARTITIONS);
+        assert!((1..=16).contains(&id.part_count()) && id.partition().index() < PARTITIONS);
         for part in id.parts() {
             assert_eq!(part.to_string().parse(), Ok(part));
         }

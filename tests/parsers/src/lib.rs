@@ -10,12 +10,21 @@ mod bodies;
 mod dynamodb;
 mod ids;
 mod replies;
+mod tickets;
 
 use shared::domain::{Amount, Amounts};
 
 /// The parsers. Their order determines what the inputs of the corpus mean.
-const PARSERS: [fn(&[u8]); 7] =
-    [amounts, bodies::bodies, dynamodb::cancellations, ids::cursors, ids::ids, dynamodb::items, replies::replies];
+const PARSERS: [fn(&[u8]); 8] = [
+    amounts,
+    bodies::bodies,
+    dynamodb::cancellations,
+    ids::cursors,
+    ids::ids,
+    dynamodb::items,
+    replies::replies,
+    tickets::tickets,
+];
 
 /// Checks the properties of the parser that the first byte selects.
 pub fn check(data: &[u8]) {

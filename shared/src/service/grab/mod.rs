@@ -203,16 +203,20 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
     /// none.
     async fn turn_away(&self, id: PacketId, user: &UserId, asker: &Asker) -> Result<Option<GrabOutcome>, Failure> {
         let (keys, packets, now) = (self.stores.ticket_keys.as_deref(), &self.stores.packets, self.stores.clock.now());
-        let outcome = match admit(keys, packets, id, user, asker, now).await? {
-            Admission::Admitted => return Ok(None),
-            Admission::NotBefore(starts_at) => GrabOutcome::NotStarted { starts_at, retry_after: starts_at.since(now) },
-            Admission::Refused(fault) => GrabOutcome::NoTicket(fault),
+        let outcome = match admit(keys, packets, id, user, asker, now).await {
+            Ok(Admission::Admitted) => return Ok(None),
+            Ok(Admission::NotBefore(starts_at)) => {
+                let retry_after = starts_at.since(now) + self.stores.entropy.part_of(self.start_spread);
+                Ok(GrabOutcome::NotStarted { starts_at, retry_after })
+            }
+            Ok(Admission::Refused(fault)) => Ok(GrabOutcome::NoTicket(fault)),
+            Err(failure) => Err(failure),
         };
         if let Some(claim) = self.own_claims.claim_of(user, id).await? {
             return Ok(Some(replayed(claim)));
         }
         let is_there = packets.terms(id).await?.is_some();
-        Ok(Some(if is_there { outcome } else { GrabOutcome::NotFound }))
+        if is_there { outcome.map(Some) } else { Ok(Some(GrabOutcome::NotFound)) }
     }
 
     /// Probes these parts of a packet in the user's order, until one has an answer other than "no slip". The answers of the others were

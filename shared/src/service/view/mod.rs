@@ -248,12 +248,13 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         if !terms.guard.invites(viewer) {
             return Ok(Viewed::NotForYou);
         }
-        let fault = match admit(ticket_keys.as_deref(), packets, id, viewer, asker, clock.now()).await? {
+        let turned_away = match admit(ticket_keys.as_deref(), packets, id, viewer, asker, clock.now()).await {
             // Who waits for their turn may look.
-            Admission::Admitted | Admission::NotBefore(_) => return Ok(Viewed::Shown(terms)),
-            Admission::Refused(fault) => fault,
+            Ok(Admission::Admitted | Admission::NotBefore(_)) => return Ok(Viewed::Shown(terms)),
+            Ok(Admission::Refused(fault)) => Ok(Viewed::NoTicket(fault)),
+            Err(failure) => Err(failure),
         };
         let own = self.reads.own_claims.claim_of(viewer, id).await?;
-        Ok(if own.is_some() { Viewed::Shown(terms) } else { Viewed::NoTicket(fault) })
+        if own.is_some() { Ok(Viewed::Shown(terms)) } else { turned_away }
     }
 }
