@@ -667,8 +667,8 @@ export interface paths {
         get: operations["getSending"];
         /**
          * Pause sending, or let it go on
-         * @description While sending is paused, new packets are answered 503 `sending-paused`, from the next request on. Grabs, refunds and withdrawals go on,
-         *     and so does the repetition of a send. Each decision is kept.
+         * @description While sending is paused, new packets are answered 503 `sending-paused`, from the next request on. Grabs, refunds, deposits and withdrawals go
+         *     on, and a repeated send is answered as before. Each decision is kept. The answer is the one that stands.
          */
         put: operations["decideSending"];
         post?: never;
@@ -1387,10 +1387,22 @@ export interface components {
             code: components["schemas"]["ProblemCode"];
             /** @description The invalid fields, if any */
             errors?: components["schemas"]["FieldError"][];
+            /** @description The limit that refused the request */
+            limit?: components["schemas"]["Limit"];
             /** @description When a used-up limit begins anew, at the next midnight in the deployment's time zone */
             resets_at?: components["schemas"]["Timestamp"];
             /** @description Names the request in the operator's log */
             request_id: string;
+        };
+        Limit: {
+            /**
+             * @description `amount-a-day`: what a user can send in a day, in minor units. `wrong-passphrases-a-minute` is of a user and a packet.
+             *     `requests-a-second` and `grabs-a-minute` are of a user, in each process.
+             * @enum {string}
+             */
+            rule: "amount-a-day" | "grabs-a-minute" | "requests-a-second" | "wrong-passphrases-a-minute";
+            /** @description The most that the rule allows */
+            value: number;
         };
         FieldError: {
             /**

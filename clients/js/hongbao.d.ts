@@ -44,14 +44,15 @@ export class Problem extends Error {
     /**
      * @param {number} status
      * @param {ProblemCode} code
-     * @param {{detail?: string, errors?: Schemas['FieldError'][], requestId?: string, retryAfterS?: number | null, resetsAt?: string | null}} more
+     * @param {{detail?: string, errors?: Schemas['FieldError'][], requestId?: string, retryAfterS?: number | null, resetsAt?: string | null, limit?: Schemas['Limit'] | null}} more
      */
-    constructor(status: number, code: ProblemCode, { detail, errors, requestId, retryAfterS, resetsAt }?: {
+    constructor(status: number, code: ProblemCode, { detail, errors, requestId, retryAfterS, resetsAt, limit }?: {
         detail?: string;
         errors?: Schemas["FieldError"][];
         requestId?: string;
         retryAfterS?: number | null;
         resetsAt?: string | null;
+        limit?: Schemas["Limit"] | null;
     });
     status: number;
     code: "invalid-request" | "unauthenticated" | "insufficient-balance" | "not-a-recipient" | "wrong-passphrase" | "ticket-required" | "ticket-invalid" | "ticket-expired" | "forbidden" | "user-id-unsupported" | "account-suspended" | "daily-limit-exceeded" | "packet-not-found" | "route-not-found" | "method-not-allowed" | "payload-too-large" | "idempotency-key-reused" | "too-many-requests" | "sending-paused" | "unavailable" | "internal";
@@ -63,6 +64,11 @@ export class Problem extends Error {
     retryAfterS: number | null;
     /** With `daily-limit-exceeded`: when the next day begins, and the user may send again. */
     resetsAt: string | null;
+    /** The rule that refused the request, with its number. */
+    limit: {
+        rule: "amount-a-day" | "grabs-a-minute" | "requests-a-second" | "wrong-passphrases-a-minute";
+        value: number;
+    } | null;
 }
 /** No answer came. The service may have carried out the request; the same request again returns its outcome. */
 export class Unreachable extends Error {
