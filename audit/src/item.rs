@@ -48,7 +48,7 @@ pub enum Own {
     Deposit,
     /// A withdrawal.
     Withdrawal,
-    /// The copy of a deposit, a refund or a withdrawal of this time in the user's timeline.
+    /// The copy of a deposit, a refund or a withdrawal of this time in the user's timeline, or what a withdrawal gave back.
     InTimeline(Timestamp),
 }
 
@@ -109,6 +109,10 @@ impl Own {
             ["REFUND", id, slip] => {
                 let (id, slip) = (id.parse().ok()?, slip.parse().ok()?);
                 (Self::Refund(id, slip), keys::refund(user, id, slip))
+            }
+            ["AT", "RETURN", at, id] => {
+                let at = Timestamp::from_ms(at.parse().ok()?);
+                (Self::InTimeline(at), keys::in_timeline(&keys::returned(user, &id.parse().ok()?), at))
             }
             ["AT", kind @ ("DEPOSIT" | "REFUND" | "WITHDRAW"), at, ref name @ ..] => {
                 let at = Timestamp::from_ms(at.parse().ok()?);
@@ -372,6 +376,61 @@ impl std::fmt::Display for Slip {
         match user {
             Some(user) => write!(f, "slip {index} claimed by {user}: {amount} at {at}"),
             None => write!(f, "slip {index} refunded: {amount} at {at}"),
+        }
+    }
+}
+
+/// What a withdrawal has moved.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Withdrawal {
+    /// What it took out of the balance, when it was made.
+    pub amount: u64,
+    pub at: u64,
+    /// Whether it was made in two steps.
+    pub is_pending_first: bool,
+    /// What has left.
+    pub posted: u64,
+    /// What is reserved.
+    pub pending: u64,
+    /// What went back.
+    pub returned: u64,
+    /// When it ended, if it was made in two steps and has ended.
+    pub ended_at: Option<u64>,
+}
+
+impl Withdrawal {
+    pub fn read(item: &Item) -> Result<Self, Malformed> {
+        let fields = Fields(item);
+        fields.signer()?;
+        let (amount, at) = (fields.number("amount")?, fields.number("at")?);
+        let made = Self { amount, at, is_pending_first: fields.has("status"), ..Self::default() };
+        if !made.is_pending_first {
+            return Ok(Self { posted: amount, ..made });
+        }
+        let ended = || {
+            let is_indexed = fields.has(keys::DUE_SHARD) || fields.has(keys::DUE_AT);
+            if is_indexed {
+                Err(Malformed("an ended withdrawal: not in the index".to_owned()))
+            } else {
+                fields.number("ended_at")
+            }
+        };
+        match fields.text("status")? {
+            "pending" => {
+                let shard = u64::from(keys::PENDING_SHARD);
+                if fields.number(keys::DUE_SHARD)? != shard || fields.number(keys::DUE_AT)? != at {
+                    return Err(Malformed(format!("a pending withdrawal: in the index at {shard}, {at}")));
+                }
+                Ok(Self { pending: amount, ..made })
+            }
+            "posted" => {
+                let posted = fields.number("posted_amount")?;
+                let returned = amount.checked_sub(posted).filter(|_| posted > 0);
+                let returned = returned.ok_or_else(|| Malformed(format!("posted_amount: from 1 to {amount}")))?;
+                Ok(Self { posted, returned, ended_at: Some(ended()?), ..made })
+            }
+            "voided" => Ok(Self { returned: amount, ended_at: Some(ended()?), ..made }),
+            _ => Err(Malformed("status: pending, posted or voided".to_owned())),
         }
     }
 }

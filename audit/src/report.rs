@@ -112,8 +112,10 @@ pub struct Figures {
     pub deposited: u64,
     /// Withdrawals from these wallets.
     pub withdrawn: u64,
-    /// The sum of these wallets.
+    /// The sum of these wallets, without what is reserved.
     pub in_wallets: u64,
+    /// The sum of what their pending withdrawals have reserved.
+    pub in_pending: u64,
     /// The sum of these packets' undecided slips.
     pub in_slips: u64,
 }
@@ -127,6 +129,7 @@ impl Figures {
         self.deposited = self.deposited.saturating_add(other.deposited);
         self.withdrawn = self.withdrawn.saturating_add(other.withdrawn);
         self.in_wallets = self.in_wallets.saturating_add(other.in_wallets);
+        self.in_pending = self.in_pending.saturating_add(other.in_pending);
         self.in_slips = self.in_slips.saturating_add(other.in_slips);
     }
 }
@@ -136,7 +139,7 @@ impl Figures {
 #[serde(default)]
 pub struct Report {
     /// What the audit has covered. After a full audit of an idle ledger
-    /// `deposited - withdrawn = in_wallets + in_slips`. While money moves, each wallet and packet is read at its own
+    /// `deposited - withdrawn = in_wallets + in_pending + in_slips`. While money moves, each wallet and packet is read at its own
     /// moment.
     #[serde(flatten)]
     pub figures: Figures,

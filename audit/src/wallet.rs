@@ -13,7 +13,7 @@ use shared::ledger::keys;
 use shared::ports::Key;
 
 use crate::confirm::Check;
-use crate::item::{Fields, Malformed, Name, Own, Refund, Slip, Sum};
+use crate::item::{Fields, Malformed, Name, Own, Refund, Slip, Sum, Withdrawal};
 use crate::layout::shown;
 use crate::reader::{Item, ReadError, key_of};
 use crate::report::{Figures, Imbalance, Kind};
@@ -48,6 +48,7 @@ struct Totals {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct Wallet {
     balance: i128,
+    pending: i128,
     claims: (u64, i128),
     sent: (u64, i128),
 }
@@ -63,6 +64,7 @@ impl Wallet {
         };
         Ok(Self {
             balance: if fields.has("balance") { fields.signed("balance")? } else { 0 },
+            pending: if fields.has("pending") { fields.signed("pending")? } else { 0 },
             claims: total("claim_count", "claim_amount")?,
             sent: total("sent_count", "sent_amount")?,
         })
@@ -71,8 +73,12 @@ impl Wallet {
 
 impl std::fmt::Display for Wallet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { balance, claims, sent } = self;
-        write!(f, "balance {balance}, claims {} of {}, sent {} of {}", claims.0, claims.1, sent.0, sent.1)
+        let Self { balance, pending, claims, sent } = self;
+        write!(
+            f,
+            "balance {balance}, pending {pending}, claims {} of {}, sent {} of {}",
+            claims.0, claims.1, sent.0, sent.1
+        )
     }
 }
 
@@ -91,12 +97,13 @@ impl Run {
         let before = self.pass(user, Some(&mut wrong)).await?;
         let key = keys::wallet(user);
         let item = self.reader.get(key.clone()).await?;
-        let figures = |balance: i128| Figures {
+        let figures = |wallet: Wallet| Figures {
             wallets: u64::from(item.is_some()),
             movements: before.movements,
             deposited: before.deposited,
             withdrawn: before.withdrawn,
-            in_wallets: u64::try_from(balance).unwrap_or(0),
+            in_wallets: u64::try_from(wallet.balance).unwrap_or(0),
+            in_pending: u64::try_from(wallet.pending).unwrap_or(0),
             ..Figures::default()
         };
         let wallet = match item.as_ref().map(Wallet::read) {
@@ -104,10 +111,10 @@ impl Run {
             Some(Ok(wallet)) => Some(wallet),
             Some(Err(Malformed(expected))) => {
                 wrong.push(Imbalance::new(Kind::Malformed, shown(&key), expected, "something else"));
-                return Ok(Check { figures: figures(0), imbalances: wrong, moving: false });
+                return Ok(Check { figures: figures(Wallet::default()), imbalances: wrong, moving: false });
             }
         };
-        let figures = figures(wallet.unwrap_or_default().balance);
+        let figures = figures(wallet.unwrap_or_default());
         let against = before.against(user, wallet);
         if against.is_empty() {
             return Ok(Check { figures, imbalances: wrong, moving: false });
@@ -230,7 +237,7 @@ impl Totals {
         let fields = Fields(item);
         if let Own::Deposit | Own::Refund(..) | Own::Withdrawal = own {
             let at = Timestamp::from_ms(fields.number("at")?);
-            add(&mut self.untimed, hash_of(&keys::in_timeline(key, at).sk, item));
+            add(&mut self.untimed, hash_of(&keys::in_timeline(key, at).sk, fields));
         }
         let amount = || fields.number("amount");
         let wallet = &mut self.wallet;
@@ -240,7 +247,14 @@ impl Totals {
                 return Err(Malformed("at: that of its key".to_owned()));
             }
             Own::InTimeline(_) => {
-                add(&mut self.timed, hash_of(&key.sk, item));
+                // A return says no more than that it is there: its withdrawal says how much.
+                let is_return = key.sk.starts_with(keys::RETURN_AT);
+                let hash = if is_return {
+                    hash_of_return(&key.sk, fields.number("amount")?)
+                } else {
+                    hash_of(&key.sk, fields)
+                };
+                add(&mut self.timed, hash);
                 return Ok(None);
             }
             Own::SendKey => {
@@ -285,10 +299,16 @@ impl Totals {
                 None
             }
             Own::Withdrawal => {
-                Fields(item).signer()?;
-                let amount = amount()?;
-                wallet.balance -= i128::from(amount);
-                self.withdrawn = self.withdrawn.saturating_add(amount);
+                let Withdrawal { posted, pending, returned, ended_at, .. } = Withdrawal::read(item)?;
+                wallet.balance -= i128::from(posted) + i128::from(pending);
+                wallet.pending += i128::from(pending);
+                self.withdrawn = self.withdrawn.saturating_add(posted);
+                if let Some(at) = ended_at.filter(|_| returned > 0) {
+                    let id = key.sk.strip_prefix(keys::WITHDRAWAL).and_then(|id| id.parse().ok());
+                    let id = id.ok_or_else(|| Malformed("an id".to_owned()))?;
+                    let copy = keys::in_timeline(&keys::returned(user, &id), Timestamp::from_ms(at));
+                    add(&mut self.untimed, hash_of_return(&copy.sk, returned));
+                }
                 None
             }
         };
@@ -305,8 +325,8 @@ impl Totals {
                 let found = format!("none, but {} movements", self.movements);
                 wrong.push(Imbalance::new(Kind::NoWallet, &key, self.wallet.to_string(), found));
             }
-            Some(wallet) if wallet != self.wallet || wallet.balance < 0 => {
-                let never = if wallet.balance < 0 { ", and never negative" } else { "" };
+            Some(wallet) if wallet != self.wallet || wallet.balance < 0 || wallet.pending < 0 => {
+                let never = if wallet.balance < 0 || wallet.pending < 0 { ", and never negative" } else { "" };
                 let expected = format!("{}{never}", self.wallet);
                 wrong.push(Imbalance::new(Kind::Wallet, &key, expected, wallet.to_string()));
             }
@@ -342,12 +362,19 @@ fn add((count, sum): &mut (u64, u128), hash: u64) {
     *sum = sum.wrapping_add(hash.into());
 }
 
-/// A hash of an item, as it is in a timeline under `sk`.
-fn hash_of(sk: &str, item: &Item) -> u64 {
-    let attributes = item.iter().filter(|(name, _)| ![keys::PK, keys::SK].contains(&name.as_str()));
+/// A hash of an item, as it is in a timeline under `sk`. No copy is in the index.
+fn hash_of(sk: &str, Fields(item): Fields) -> u64 {
+    let left_out = [keys::PK, keys::SK, keys::DUE_SHARD, keys::DUE_AT];
+    let attributes = item.iter().filter(|(name, _)| !left_out.contains(&name.as_str()));
     let attributes: BTreeMap<&String, String> = attributes.map(|(name, value)| (name, format!("{value:?}"))).collect();
     let mut hasher = DefaultHasher::new();
     (sk, attributes).hash(&mut hasher);
+    hasher.finish()
+}
+
+fn hash_of_return(sk: &str, amount: u64) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (sk, amount).hash(&mut hasher);
     hasher.finish()
 }
 

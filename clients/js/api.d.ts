@@ -195,6 +195,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/me/withdrawals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ask for money out of the caller's wallet
+         * @description Only where the operator lets users ask (`USER_WITHDRAWALS`). The money is reserved at once, and the withdrawal is pending until the
+         *     operator posts or voids it. A user has at most three that are pending. The same `id` again is the same withdrawal.
+         */
+        post: operations["askWithdrawal"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/me/claims": {
         parameters: {
             query?: never;
@@ -292,13 +313,80 @@ export interface paths {
             };
             cookie?: never;
         };
-        get?: never;
+        /**
+         * A withdrawal
+         * @description It shows how far the withdrawal is, and the user's wallet.
+         */
+        get: operations["getWithdrawal"];
         /**
          * Take money out of a wallet
-         * @description Moves money once for each id. A refused withdrawal leaves its id free.
+         * @description Moves money once for each id. With `pending` it only reserves the money: end that withdrawal by `post` once the money is paid out,
+         *     or by `void` if it surely is not. Nothing ends one by itself. A refused withdrawal leaves its id free.
          */
         put: operations["withdraw"];
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/wallets/{user_id}/withdrawals/{withdrawal_id}/post": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A user's id, percent-encoded where a path needs it.
+                 * @example alice
+                 */
+                user_id: components["parameters"]["UserId"];
+                /**
+                 * @description The operator's id of the withdrawal.
+                 * @example payout-17
+                 */
+                withdrawal_id: components["parameters"]["WithdrawalId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * End a pending withdrawal that was paid out
+         * @description Once. With a smaller `amount` the rest goes back to the wallet in the same moment. The same request again has the same answer.
+         */
+        post: operations["postWithdrawal"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/wallets/{user_id}/withdrawals/{withdrawal_id}/void": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A user's id, percent-encoded where a path needs it.
+                 * @example alice
+                 */
+                user_id: components["parameters"]["UserId"];
+                /**
+                 * @description The operator's id of the withdrawal.
+                 * @example payout-17
+                 */
+                withdrawal_id: components["parameters"]["WithdrawalId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * End a pending withdrawal that was not paid out
+         * @description Once. The money is back in the wallet. The same request again has the same answer.
+         */
+        post: operations["voidWithdrawal"];
         delete?: never;
         options?: never;
         head?: never;
@@ -653,6 +741,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/operator/withdrawals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The withdrawals that are pending
+         * @description Of all users, the oldest first. One that was made within the last second may be missing.
+         */
+        get: operations["listWithdrawals"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/operator/sending": {
         parameters: {
             query?: never;
@@ -920,6 +1028,25 @@ export interface components {
             /** @description In minor units */
             amount: number;
         };
+        WithdrawalRequest: {
+            amount: components["schemas"]["MovedAmount"];
+            /** @description Whether the money is only reserved */
+            pending?: boolean | null;
+            note?: components["schemas"]["NoteRequest"];
+        };
+        OwnWithdrawalRequest: {
+            id: components["schemas"]["RequestKey"];
+            amount: components["schemas"]["MovedAmount"];
+            note?: components["schemas"]["NoteRequest"];
+        };
+        PostRequest: {
+            /** @description What was paid out, at most the reserved amount; null or absent, all of it */
+            amount?: number | null;
+        };
+        /** @description In minor units */
+        MovedAmount: number;
+        /** @description What the user sees of it, without control or invisible characters */
+        NoteRequest: string | null;
         UserLimitsRequest: {
             /** @description The most that the user may send on a day, in minor units */
             daily_sent_max?: number | null;
@@ -1109,11 +1236,79 @@ export interface components {
         };
         Wallet: {
             user_id: components["schemas"]["UserId"];
-            /** @description In minor units */
-            balance: number;
+            balance: components["schemas"]["Balance"];
+            pending: components["schemas"]["PendingSum"];
             currency: components["schemas"]["Currency"];
             /** @description Shown to the operator, if the user is suspended */
             suspension?: components["schemas"]["Suspension"];
+        };
+        /** @description What the user can use, in minor units */
+        Balance: number;
+        /** @description What pending withdrawals have reserved, in minor units. It is not part of the balance */
+        PendingSum: number;
+        /**
+         * @description `pending`: the money is reserved. `posted`: it has left. `voided`: it is back in the wallet.
+         * @enum {string}
+         */
+        WithdrawalStatus: "pending" | "posted" | "voided";
+        /** @description What the user sees of it */
+        Note: string | null;
+        Withdrawal: {
+            user_id: components["schemas"]["UserId"];
+            withdrawal_id: components["schemas"]["RequestKey"];
+            amount: components["schemas"]["MovedAmount"];
+            status: components["schemas"]["WithdrawalStatus"];
+            /** @description What has left; null while it is pending, 0 if it is voided */
+            posted_amount: number | null;
+            /**
+             * @description Who asked for it
+             * @enum {string}
+             */
+            requested_by: "operator" | "user";
+            note: components["schemas"]["Note"];
+            /** @description When the money left the balance */
+            at: components["schemas"]["Timestamp"];
+            /**
+             * Format: date-time
+             * @description When it ended; null while it is pending, and if it was posted at once
+             */
+            ended_at: string | null;
+            /** @description Who signed the first request. Shown to the operator */
+            by?: components["schemas"]["Signer"];
+            /** @description Who signed its end. Shown to the operator */
+            ended_by?: components["schemas"]["Signer"];
+            balance: components["schemas"]["Balance"];
+            pending: components["schemas"]["PendingSum"];
+            currency: components["schemas"]["Currency"];
+        };
+        ListedWithdrawal: {
+            user_id: components["schemas"]["UserId"];
+            withdrawal_id: components["schemas"]["RequestKey"];
+            amount: components["schemas"]["MovedAmount"];
+            status: components["schemas"]["WithdrawalStatus"];
+            /** @description What has left; null while it is pending, 0 if it is voided */
+            posted_amount: number | null;
+            /**
+             * @description Who asked for it
+             * @enum {string}
+             */
+            requested_by: "operator" | "user";
+            note: components["schemas"]["Note"];
+            /** @description When the money left the balance */
+            at: components["schemas"]["Timestamp"];
+            /**
+             * Format: date-time
+             * @description When it ended; null while it is pending, and if it was posted at once
+             */
+            ended_at: string | null;
+            /** @description Who signed the first request. Shown to the operator */
+            by?: components["schemas"]["Signer"];
+            /** @description Who signed its end. Shown to the operator */
+            ended_by?: components["schemas"]["Signer"];
+        };
+        Withdrawals: {
+            withdrawals: components["schemas"]["ListedWithdrawal"][];
+            next_cursor: components["schemas"]["NextCursor"];
         };
         Suspension: {
             reason: components["schemas"]["OperatorReason"];
@@ -1165,7 +1360,7 @@ export interface components {
             movements: components["schemas"]["Movement"][];
             next_cursor: components["schemas"]["NextCursor"];
         };
-        Movement: components["schemas"]["ClaimMovement"] | components["schemas"]["DepositMovement"] | components["schemas"]["RefundMovement"] | components["schemas"]["SentMovement"] | components["schemas"]["WithdrawalMovement"];
+        Movement: components["schemas"]["ClaimMovement"] | components["schemas"]["DepositMovement"] | components["schemas"]["RefundMovement"] | components["schemas"]["ReturnMovement"] | components["schemas"]["SentMovement"] | components["schemas"]["WithdrawalMovement"];
         /** @description A slip that the user grabbed */
         ClaimMovement: {
             /**
@@ -1225,7 +1420,23 @@ export interface components {
             at: components["schemas"]["Timestamp"];
             packet_id: components["schemas"]["PacketId"];
         };
-        /** @description Money that the operator took out */
+        /** @description What a pending withdrawal gave back when it ended */
+        ReturnMovement: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "return";
+            /** @description The withdrawal's id */
+            id: components["schemas"]["RequestKey"];
+            amount: components["schemas"]["MovedAmount"];
+            at: components["schemas"]["Timestamp"];
+            /** @description Null, because no packet has to do with it */
+            packet_id: string | null;
+            /** @description Who signed the withdrawal's end */
+            by?: components["schemas"]["Signer"];
+        };
+        /** @description Money that a withdrawal took out of the balance */
         WithdrawalMovement: {
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -1238,10 +1449,12 @@ export interface components {
             at: components["schemas"]["Timestamp"];
             /** @description Null, because no packet has to do with it */
             packet_id: string | null;
+            status: components["schemas"]["WithdrawalStatus"];
+            note: components["schemas"]["Note"];
             /** @description Who signed the first request */
             by?: components["schemas"]["Signer"];
         };
-        WebhookEvent: components["schemas"]["PacketSentEvent"] | components["schemas"]["SlipClaimedEvent"] | components["schemas"]["PacketClosedEvent"] | components["schemas"]["PacketSettledEvent"] | components["schemas"]["PacketRefundedEvent"];
+        WebhookEvent: components["schemas"]["PacketSentEvent"] | components["schemas"]["SlipClaimedEvent"] | components["schemas"]["PacketClosedEvent"] | components["schemas"]["PacketSettledEvent"] | components["schemas"]["PacketRefundedEvent"] | components["schemas"]["WithdrawalRequestedEvent"] | components["schemas"]["WithdrawalPostedEvent"] | components["schemas"]["WithdrawalVoidedEvent"];
         /** @description A packet is paid for */
         PacketSentEvent: {
             /**
@@ -1373,6 +1586,88 @@ export interface components {
             currency: components["schemas"]["Currency"];
             settled_at: components["schemas"]["Timestamp"];
         };
+        /** @description A withdrawal is pending, and its money is reserved */
+        WithdrawalRequestedEvent: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "WithdrawalRequested";
+            /** @description When it happened */
+            timestamp: components["schemas"]["Timestamp"];
+            data: components["schemas"]["WithdrawalRequested"];
+        };
+        /** @description The data of WithdrawalRequestedEvent */
+        WithdrawalRequested: {
+            /** @constant */
+            type: "WithdrawalRequested";
+            user_id: components["schemas"]["UserId"];
+            withdrawal_id: components["schemas"]["RequestKey"];
+            amount: components["schemas"]["MovedAmount"];
+            currency: components["schemas"]["Currency"];
+            /**
+             * @description Who asked for it
+             * @enum {string}
+             */
+            requested_by: "operator" | "user";
+            /** @description Absent if there is none */
+            note?: string;
+            at: components["schemas"]["Timestamp"];
+        };
+        /** @description A pending withdrawal is paid out */
+        WithdrawalPostedEvent: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "WithdrawalPosted";
+            /** @description When it happened */
+            timestamp: components["schemas"]["Timestamp"];
+            data: components["schemas"]["WithdrawalPosted"];
+        };
+        /** @description The data of WithdrawalPostedEvent */
+        WithdrawalPosted: {
+            /** @constant */
+            type: "WithdrawalPosted";
+            user_id: components["schemas"]["UserId"];
+            withdrawal_id: components["schemas"]["RequestKey"];
+            amount: components["schemas"]["MovedAmount"];
+            /** @description What has left. The rest went back */
+            posted_amount: components["schemas"]["MovedAmount"];
+            currency: components["schemas"]["Currency"];
+            /**
+             * @description Who asked for it
+             * @enum {string}
+             */
+            requested_by: "operator" | "user";
+            ended_at: components["schemas"]["Timestamp"];
+        };
+        /** @description A pending withdrawal is back in the wallet */
+        WithdrawalVoidedEvent: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "WithdrawalVoided";
+            /** @description When it happened */
+            timestamp: components["schemas"]["Timestamp"];
+            data: components["schemas"]["WithdrawalVoided"];
+        };
+        /** @description The data of WithdrawalVoidedEvent */
+        WithdrawalVoided: {
+            /** @constant */
+            type: "WithdrawalVoided";
+            user_id: components["schemas"]["UserId"];
+            withdrawal_id: components["schemas"]["RequestKey"];
+            amount: components["schemas"]["MovedAmount"];
+            currency: components["schemas"]["Currency"];
+            /**
+             * @description Who asked for it
+             * @enum {string}
+             */
+            requested_by: "operator" | "user";
+            ended_at: components["schemas"]["Timestamp"];
+        };
         /** @description The kind of problem. It is stable; branch on it. */
         ProblemCode: string;
         /** @description RFC 9457 */
@@ -1396,11 +1691,12 @@ export interface components {
         };
         Limit: {
             /**
-             * @description `amount-a-day`: what a user can send in a day, in minor units. `wrong-passphrases-a-minute` is of a user and a packet.
+             * @description `amount-a-day`: what a user can send in a day, in minor units. `pending-withdrawals` is of what a
+             *     user asked for. `wrong-passphrases-a-minute` is of a user and a packet.
              *     `requests-a-second` and `grabs-a-minute` are of a user, in each process.
              * @enum {string}
              */
-            rule: "amount-a-day" | "grabs-a-minute" | "requests-a-second" | "wrong-passphrases-a-minute";
+            rule: "amount-a-day" | "grabs-a-minute" | "pending-withdrawals" | "requests-a-second" | "wrong-passphrases-a-minute";
             /** @description The most that the rule allows */
             value: number;
         };
@@ -1518,6 +1814,56 @@ export interface components {
             content: {
                 "application/problem+json": components["schemas"]["Problem"];
                 "application/json": components["schemas"]["GatewayMessage"];
+            };
+        };
+        /** @description The withdrawal, and its user's wallet. */
+        Withdrawal: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Withdrawal"];
+            };
+        };
+        /** @description The withdrawal, and the caller's wallet. 201 the first time, 200 after that. */
+        WithdrawalOfUser: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Withdrawal"];
+            };
+        };
+        /** @description The body or an id is not valid, or the amount is above the reserved one. */
+        InvalidWithdrawal: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description There is no such withdrawal. If an id contains an encoded slash, there is no such route. */
+        WithdrawalNotFound: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description The withdrawal has ended in another way. It stays so. */
+        WithdrawalEnded: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
             };
         };
         /** @description The route is for the operator only. Or the operator has suspended the user. */
@@ -1792,7 +2138,7 @@ export interface components {
                 "application/json": components["schemas"]["GatewayMessage"];
             };
         };
-        /** @description The key was used before for another packet, or the id for another amount. No money moved. */
+        /** @description The key was used before for another packet, or the id for another deposit or withdrawal. No money moved. */
         KeyReused: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1940,7 +2286,7 @@ export interface components {
          * @description Only movements of this kind.
          * @example refund
          */
-        Kind: "claim" | "deposit" | "refund" | "sent" | "withdrawal";
+        Kind: "claim" | "deposit" | "refund" | "return" | "sent" | "withdrawal";
         /**
          * @description The `next_cursor` of the previous page, unchanged. It is valid for this list only.
          * @example TzeHya0fMw
@@ -2321,6 +2667,52 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    askWithdrawal: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OwnWithdrawalRequest"];
+            };
+        };
+        responses: {
+            200: components["responses"]["WithdrawalOfUser"];
+            201: components["responses"]["WithdrawalOfUser"];
+            400: components["responses"]["InvalidWithdrawal"];
+            401: components["responses"]["Unauthenticated"];
+            402: components["responses"]["InsufficientBalance"];
+            /** @description The operator has suspended the user, or lets no user ask for withdrawals. Or the caller's user id is not supported. */
+            403: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            405: components["responses"]["MethodNotAllowed"];
+            /** @description Three withdrawals of this user are pending. The id stays free. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            413: components["responses"]["PayloadTooLarge"];
+            422: components["responses"]["KeyReused"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listMyClaims: {
         parameters: {
             query?: {
@@ -2447,6 +2839,37 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    getWithdrawal: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A user's id, percent-encoded where a path needs it.
+                 * @example alice
+                 */
+                user_id: components["parameters"]["UserId"];
+                /**
+                 * @description The operator's id of the withdrawal.
+                 * @example payout-17
+                 */
+                withdrawal_id: components["parameters"]["WithdrawalId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["Withdrawal"];
+            400: components["responses"]["InvalidUserId"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["WithdrawalNotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     withdraw: {
         parameters: {
             query?: never;
@@ -2465,38 +2888,15 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: components["requestBodies"]["Movement"];
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WithdrawalRequest"];
+            };
+        };
         responses: {
-            /** @description This id has moved this amount before. The current balance, without moving money. */
-            200: {
-                headers: {
-                    "X-Request-Id": components["headers"]["RequestId"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Wallet"];
-                };
-            };
-            /** @description The money has left the wallet. */
-            201: {
-                headers: {
-                    "X-Request-Id": components["headers"]["RequestId"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Wallet"];
-                };
-            };
-            /** @description The body or an id is not valid. */
-            400: {
-                headers: {
-                    "X-Request-Id": components["headers"]["RequestId"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
+            200: components["responses"]["Withdrawal"];
+            201: components["responses"]["Withdrawal"];
+            400: components["responses"]["InvalidWithdrawal"];
             401: components["responses"]["Unauthenticated"];
             402: components["responses"]["InsufficientBalance"];
             403: components["responses"]["WithdrawalForbidden"];
@@ -2504,6 +2904,76 @@ export interface operations {
             405: components["responses"]["MethodNotAllowed"];
             413: components["responses"]["PayloadTooLarge"];
             422: components["responses"]["KeyReused"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    postWithdrawal: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A user's id, percent-encoded where a path needs it.
+                 * @example alice
+                 */
+                user_id: components["parameters"]["UserId"];
+                /**
+                 * @description The operator's id of the withdrawal.
+                 * @example payout-17
+                 */
+                withdrawal_id: components["parameters"]["WithdrawalId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["PostRequest"];
+            };
+        };
+        responses: {
+            200: components["responses"]["Withdrawal"];
+            400: components["responses"]["InvalidWithdrawal"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["WithdrawalNotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            409: components["responses"]["WithdrawalEnded"];
+            413: components["responses"]["PayloadTooLarge"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    voidWithdrawal: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A user's id, percent-encoded where a path needs it.
+                 * @example alice
+                 */
+                user_id: components["parameters"]["UserId"];
+                /**
+                 * @description The operator's id of the withdrawal.
+                 * @example payout-17
+                 */
+                withdrawal_id: components["parameters"]["WithdrawalId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["Withdrawal"];
+            400: components["responses"]["InvalidWithdrawal"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["WithdrawalNotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            409: components["responses"]["WithdrawalEnded"];
+            413: components["responses"]["PayloadTooLarge"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -3074,6 +3544,55 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["RouteNotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listWithdrawals: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Only those that are pending are listed.
+                 * @example pending
+                 */
+                state?: "pending";
+                /**
+                 * @description Only those that were asked for before this time.
+                 * @example 2026-11-20T00:00:00.000Z
+                 */
+                before?: components["schemas"]["AskedTime"];
+                /**
+                 * @description The maximum number of rows in a page.
+                 * @example 50
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The `next_cursor` of the previous page, unchanged. It is valid for this list only.
+                 * @example TzeHya0fMw
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of withdrawals. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Withdrawals"];
+                };
+            };
+            400: components["responses"]["InvalidPaging"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             405: components["responses"]["MethodNotAllowed"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Internal"];

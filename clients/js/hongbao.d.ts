@@ -13,6 +13,7 @@ export function newKey(): string;
 /** @typedef {Schemas['PacketClaim']} PacketClaim */
 /** @typedef {Schemas['GrabResult']} GrabResult The outcomes so far; any other one is "no slip". */
 /** @typedef {Schemas['Wallet']} Wallet */
+/** @typedef {Schemas['Withdrawal']} Withdrawal */
 /** @typedef {Schemas['SuspendedUser']} SuspendedUser */
 /** @typedef {Schemas['UserLimits']} UserLimits */
 /** @typedef {Schemas['SentPackets']} SentPackets */
@@ -22,7 +23,7 @@ export function newKey(): string;
 /** @typedef {Schemas['WalletMovements']} Movements */
 /** @typedef {{limit?: number | undefined, cursor?: string | null | undefined}} Page */
 /** @typedef {Page & {order?: 'slip' | 'newest' | undefined, after?: string | null | undefined}} ClaimsPage */
-/** @typedef {{from?: string | undefined, to?: string | undefined, kind?: 'claim' | 'deposit' | 'refund' | 'sent' | 'withdrawal' | undefined}} Filters */
+/** @typedef {{from?: string | undefined, to?: string | undefined, kind?: 'claim' | 'deposit' | 'refund' | 'return' | 'sent' | 'withdrawal' | undefined}} Filters */
 /** @typedef {Page & Filters} MovementsPage */
 /** @typedef {{signal?: AbortSignal | undefined}} Call */
 /** @typedef {Call & {ticket?: string | undefined}} Ticketed The app's word that the user may grab, for a packet with `eligibility: ticket`. */
@@ -38,7 +39,7 @@ export function newKey(): string;
  * @property {(wait: {tries: number, waitMs: number}) => void} [onRetry] Called before each wait.
  */
 /** Every code that a problem can have. */
-export const PROBLEM_CODES: readonly ["invalid-request", "unauthenticated", "insufficient-balance", "not-a-recipient", "wrong-passphrase", "ticket-required", "ticket-invalid", "ticket-expired", "forbidden", "user-id-unsupported", "account-suspended", "daily-limit-exceeded", "packet-not-found", "route-not-found", "method-not-allowed", "payload-too-large", "idempotency-key-reused", "too-many-requests", "sending-paused", "unavailable", "internal"];
+export const PROBLEM_CODES: readonly ["invalid-request", "unauthenticated", "insufficient-balance", "not-a-recipient", "wrong-passphrase", "ticket-required", "ticket-invalid", "ticket-expired", "forbidden", "user-id-unsupported", "account-suspended", "daily-limit-exceeded", "packet-not-found", "withdrawal-not-found", "route-not-found", "method-not-allowed", "payload-too-large", "withdrawal-posted", "withdrawal-voided", "too-many-pending", "idempotency-key-reused", "too-many-requests", "sending-paused", "unavailable", "internal"];
 /** The service refused the request; `code` is the reason. */
 export class Problem extends Error {
     /**
@@ -55,7 +56,7 @@ export class Problem extends Error {
         limit?: Schemas["Limit"] | null;
     });
     status: number;
-    code: "invalid-request" | "unauthenticated" | "insufficient-balance" | "not-a-recipient" | "wrong-passphrase" | "ticket-required" | "ticket-invalid" | "ticket-expired" | "forbidden" | "user-id-unsupported" | "account-suspended" | "daily-limit-exceeded" | "packet-not-found" | "route-not-found" | "method-not-allowed" | "payload-too-large" | "idempotency-key-reused" | "too-many-requests" | "sending-paused" | "unavailable" | "internal";
+    code: "invalid-request" | "unauthenticated" | "insufficient-balance" | "not-a-recipient" | "wrong-passphrase" | "ticket-required" | "ticket-invalid" | "ticket-expired" | "forbidden" | "user-id-unsupported" | "account-suspended" | "daily-limit-exceeded" | "packet-not-found" | "withdrawal-not-found" | "route-not-found" | "method-not-allowed" | "payload-too-large" | "withdrawal-posted" | "withdrawal-voided" | "too-many-pending" | "idempotency-key-reused" | "too-many-requests" | "sending-paused" | "unavailable" | "internal";
     errors: {
         field: string;
         reason: string;
@@ -66,7 +67,7 @@ export class Problem extends Error {
     resetsAt: string | null;
     /** The rule that refused the request, with its number. */
     limit: {
-        rule: "amount-a-day" | "grabs-a-minute" | "requests-a-second" | "wrong-passphrases-a-minute";
+        rule: "amount-a-day" | "grabs-a-minute" | "pending-withdrawals" | "requests-a-second" | "wrong-passphrases-a-minute";
         value: number;
     } | null;
 }
@@ -211,14 +212,58 @@ export class Hongbao {
      */
     deposit(userId: string, depositId: string, amount: number, { signal }?: Call): Promise<Wallet>;
     /**
-     * For the operator: takes money out of a wallet. The same id and amount again move no money.
+     * For the operator: takes money out of a wallet, or with `pending` reserves it. The same again moves no money.
      * @param {string} userId
      * @param {string} withdrawalId
      * @param {number} amount in minor units
-     * @param {Call} [call]
-     * @returns {Promise<Wallet>}
+     * @param {Call & {pending?: boolean, note?: string}} [call] what the user sees is `note`
+     * @returns {Promise<Withdrawal>}
      */
-    withdraw(userId: string, withdrawalId: string, amount: number, { signal }?: Call): Promise<Wallet>;
+    withdraw(userId: string, withdrawalId: string, amount: number, { signal, ...more }?: Call & {
+        pending?: boolean;
+        note?: string;
+    }): Promise<Withdrawal>;
+    /**
+     * For the operator: returns a withdrawal.
+     * @param {string} userId
+     * @param {string} withdrawalId
+     * @param {Call} [call]
+     * @returns {Promise<Withdrawal>}
+     */
+    withdrawal(userId: string, withdrawalId: string, call?: Call): Promise<Withdrawal>;
+    /**
+     * For the operator: ends a pending withdrawal that was paid out, once. What `amount` leaves goes back.
+     * @param {string} userId
+     * @param {string} withdrawalId
+     * @param {Call & {amount?: number}} [call]
+     * @returns {Promise<Withdrawal>}
+     */
+    postWithdrawal(userId: string, withdrawalId: string, { signal, ...body }?: Call & {
+        amount?: number;
+    }): Promise<Withdrawal>;
+    /**
+     * For the operator: ends a pending withdrawal that was not paid out, once.
+     * @param {string} userId
+     * @param {string} withdrawalId
+     * @param {Call} [call]
+     * @returns {Promise<Withdrawal>}
+     */
+    voidWithdrawal(userId: string, withdrawalId: string, call?: Call): Promise<Withdrawal>;
+    /**
+     * For the operator: returns one page of the pending withdrawals, the oldest first.
+     * @param {Page & {before?: string | undefined} & Call} [page]
+     * @returns {Promise<Schemas['Withdrawals']>}
+     */
+    pendingWithdrawals(page?: Page & {
+        before?: string | undefined;
+    } & Call): Promise<Schemas["Withdrawals"]>;
+    /**
+     * Asks for money out of the caller's wallet. The same id again is the same withdrawal.
+     * @param {Schemas['OwnWithdrawalRequest']} body
+     * @param {Call} [call]
+     * @returns {Promise<Withdrawal>}
+     */
+    askWithdrawal(body: Schemas["OwnWithdrawalRequest"], { signal }?: Call): Promise<Withdrawal>;
     /**
      * For the operator: returns any user's wallet.
      * @param {string} userId
@@ -257,6 +302,13 @@ export class Hongbao {
         at: import("./api.d.ts").components["schemas"]["Timestamp"];
         packet_id: import("./api.d.ts").components["schemas"]["PacketId"];
     } | {
+        kind: "return";
+        id: import("./api.d.ts").components["schemas"]["RequestKey"];
+        amount: import("./api.d.ts").components["schemas"]["MovedAmount"];
+        at: import("./api.d.ts").components["schemas"]["Timestamp"];
+        packet_id: string | null;
+        by?: import("./api.d.ts").components["schemas"]["Signer"];
+    } | {
         kind: "sent";
         id: import("./api.d.ts").components["schemas"]["PacketId"];
         amount: number;
@@ -268,6 +320,8 @@ export class Hongbao {
         amount: number;
         at: import("./api.d.ts").components["schemas"]["Timestamp"];
         packet_id: string | null;
+        status: import("./api.d.ts").components["schemas"]["WithdrawalStatus"];
+        note: import("./api.d.ts").components["schemas"]["Note"];
         by?: import("./api.d.ts").components["schemas"]["Signer"];
     }, void, void>;
     /**
@@ -303,6 +357,13 @@ export class Hongbao {
         at: import("./api.d.ts").components["schemas"]["Timestamp"];
         packet_id: import("./api.d.ts").components["schemas"]["PacketId"];
     } | {
+        kind: "return";
+        id: import("./api.d.ts").components["schemas"]["RequestKey"];
+        amount: import("./api.d.ts").components["schemas"]["MovedAmount"];
+        at: import("./api.d.ts").components["schemas"]["Timestamp"];
+        packet_id: string | null;
+        by?: import("./api.d.ts").components["schemas"]["Signer"];
+    } | {
         kind: "sent";
         id: import("./api.d.ts").components["schemas"]["PacketId"];
         amount: number;
@@ -314,6 +375,8 @@ export class Hongbao {
         amount: number;
         at: import("./api.d.ts").components["schemas"]["Timestamp"];
         packet_id: string | null;
+        status: import("./api.d.ts").components["schemas"]["WithdrawalStatus"];
+        note: import("./api.d.ts").components["schemas"]["Note"];
         by?: import("./api.d.ts").components["schemas"]["Signer"];
     }, void, void>;
     /**
@@ -447,6 +510,7 @@ export type PacketClaim = Schemas["PacketClaim"];
  */
 export type GrabResult = Schemas["GrabResult"];
 export type Wallet = Schemas["Wallet"];
+export type Withdrawal = Schemas["Withdrawal"];
 export type SuspendedUser = Schemas["SuspendedUser"];
 export type UserLimits = Schemas["UserLimits"];
 export type SentPackets = Schemas["SentPackets"];
@@ -465,7 +529,7 @@ export type ClaimsPage = Page & {
 export type Filters = {
     from?: string | undefined;
     to?: string | undefined;
-    kind?: "claim" | "deposit" | "refund" | "sent" | "withdrawal" | undefined;
+    kind?: "claim" | "deposit" | "refund" | "return" | "sent" | "withdrawal" | undefined;
 };
 export type MovementsPage = Page & Filters;
 export type Call = {

@@ -8,6 +8,7 @@
 /** @typedef {Schemas['PacketClaim']} PacketClaim */
 /** @typedef {Schemas['GrabResult']} GrabResult The outcomes so far; any other one is "no slip". */
 /** @typedef {Schemas['Wallet']} Wallet */
+/** @typedef {Schemas['Withdrawal']} Withdrawal */
 /** @typedef {Schemas['SuspendedUser']} SuspendedUser */
 /** @typedef {Schemas['UserLimits']} UserLimits */
 /** @typedef {Schemas['SentPackets']} SentPackets */
@@ -17,7 +18,7 @@
 /** @typedef {Schemas['WalletMovements']} Movements */
 /** @typedef {{limit?: number | undefined, cursor?: string | null | undefined}} Page */
 /** @typedef {Page & {order?: 'slip' | 'newest' | undefined, after?: string | null | undefined}} ClaimsPage */
-/** @typedef {{from?: string | undefined, to?: string | undefined, kind?: 'claim' | 'deposit' | 'refund' | 'sent' | 'withdrawal' | undefined}} Filters */
+/** @typedef {{from?: string | undefined, to?: string | undefined, kind?: 'claim' | 'deposit' | 'refund' | 'return' | 'sent' | 'withdrawal' | undefined}} Filters */
 /** @typedef {Page & Filters} MovementsPage */
 /** @typedef {{signal?: AbortSignal | undefined}} Call */
 /** @typedef {Call & {ticket?: string | undefined}} Ticketed The app's word that the user may grab, for a packet with `eligibility: ticket`. */
@@ -49,9 +50,13 @@ export const PROBLEM_CODES = /** @type {const} */ ([
   'account-suspended',
   'daily-limit-exceeded',
   'packet-not-found',
+  'withdrawal-not-found',
   'route-not-found',
   'method-not-allowed',
   'payload-too-large',
+  'withdrawal-posted',
+  'withdrawal-voided',
+  'too-many-pending',
   'idempotency-key-reused',
   'too-many-requests',
   'sending-paused',
@@ -169,7 +174,7 @@ export class Hongbao {
    * @param {'' | '/me'} own the beginning for the caller themselves
    */
   #of(own) {
-    return this.#userId === null ? own : `/users/${encodeURIComponent(this.#userId)}`;
+    return this.#userId === null ? own : path`/users/${this.#userId}`;
   }
 
   /**
@@ -193,7 +198,7 @@ export class Hongbao {
    */
   grab(packetId, { passphrase, ticket, signal } = {}) {
     const body = passphrase === undefined ? {} : { passphrase };
-    return this.#json('POST', `${this.#of('')}/packets/${encodeURIComponent(packetId)}/grab`, { body, signal, ticket });
+    return this.#json('POST', this.#of('') + path`/packets/${packetId}/grab`, { body, signal, ticket });
   }
 
   /**
@@ -203,7 +208,7 @@ export class Hongbao {
    * @returns {Promise<Packet>}
    */
   packet(packetId, call = {}) {
-    return this.#json('GET', `${this.#of('')}/packets/${encodeURIComponent(packetId)}`, call);
+    return this.#json('GET', this.#of('') + path`/packets/${packetId}`, call);
   }
 
   /**
@@ -215,7 +220,7 @@ export class Hongbao {
    */
   claims(packetId, page = {}) {
     const { signal, ticket } = page;
-    return this.#json('GET', `${this.#of('')}/packets/${encodeURIComponent(packetId)}/claims${query(page)}`, { signal, ticket });
+    return this.#json('GET', this.#of('') + path`/packets/${packetId}/claims` + query(page), { signal, ticket });
   }
 
   /**
@@ -279,21 +284,71 @@ export class Hongbao {
    * @returns {Promise<Wallet>}
    */
   deposit(userId, depositId, amount, { signal } = {}) {
-    const path = `/wallets/${encodeURIComponent(userId)}/deposits/${encodeURIComponent(depositId)}`;
-    return this.#json('PUT', path, { body: { amount }, signal });
+    return this.#json('PUT', path`/wallets/${userId}/deposits/${depositId}`, { body: { amount }, signal });
   }
 
   /**
-   * For the operator: takes money out of a wallet. The same id and amount again move no money.
+   * For the operator: takes money out of a wallet, or with `pending` reserves it. The same again moves no money.
    * @param {string} userId
    * @param {string} withdrawalId
    * @param {number} amount in minor units
-   * @param {Call} [call]
-   * @returns {Promise<Wallet>}
+   * @param {Call & {pending?: boolean, note?: string}} [call] what the user sees is `note`
+   * @returns {Promise<Withdrawal>}
    */
-  withdraw(userId, withdrawalId, amount, { signal } = {}) {
-    const path = `/wallets/${encodeURIComponent(userId)}/withdrawals/${encodeURIComponent(withdrawalId)}`;
-    return this.#json('PUT', path, { body: { amount }, signal });
+  withdraw(userId, withdrawalId, amount, { signal, ...more } = {}) {
+    return this.#json('PUT', path`/wallets/${userId}/withdrawals/${withdrawalId}`, { body: { amount, ...more }, signal });
+  }
+
+  /**
+   * For the operator: returns a withdrawal.
+   * @param {string} userId
+   * @param {string} withdrawalId
+   * @param {Call} [call]
+   * @returns {Promise<Withdrawal>}
+   */
+  withdrawal(userId, withdrawalId, call = {}) {
+    return this.#json('GET', path`/wallets/${userId}/withdrawals/${withdrawalId}`, call);
+  }
+
+  /**
+   * For the operator: ends a pending withdrawal that was paid out, once. What `amount` leaves goes back.
+   * @param {string} userId
+   * @param {string} withdrawalId
+   * @param {Call & {amount?: number}} [call]
+   * @returns {Promise<Withdrawal>}
+   */
+  postWithdrawal(userId, withdrawalId, { signal, ...body } = {}) {
+    return this.#json('POST', path`/wallets/${userId}/withdrawals/${withdrawalId}/post`, { body, signal });
+  }
+
+  /**
+   * For the operator: ends a pending withdrawal that was not paid out, once.
+   * @param {string} userId
+   * @param {string} withdrawalId
+   * @param {Call} [call]
+   * @returns {Promise<Withdrawal>}
+   */
+  voidWithdrawal(userId, withdrawalId, call = {}) {
+    return this.#json('POST', path`/wallets/${userId}/withdrawals/${withdrawalId}/void`, call);
+  }
+
+  /**
+   * For the operator: returns one page of the pending withdrawals, the oldest first.
+   * @param {Page & {before?: string | undefined} & Call} [page]
+   * @returns {Promise<Schemas['Withdrawals']>}
+   */
+  pendingWithdrawals(page = {}) {
+    return this.#json('GET', `/operator/withdrawals${query(page)}`, { signal: page.signal });
+  }
+
+  /**
+   * Asks for money out of the caller's wallet. The same id again is the same withdrawal.
+   * @param {Schemas['OwnWithdrawalRequest']} body
+   * @param {Call} [call]
+   * @returns {Promise<Withdrawal>}
+   */
+  askWithdrawal(body, { signal } = {}) {
+    return this.#json('POST', '/me/withdrawals', { body, signal });
   }
 
   /**
@@ -303,7 +358,7 @@ export class Hongbao {
    * @returns {Promise<Wallet>}
    */
   walletOf(userId, { signal } = {}) {
-    return this.#json('GET', `/wallets/${encodeURIComponent(userId)}`, { signal });
+    return this.#json('GET', path`/wallets/${userId}`, { signal });
   }
 
   /**
@@ -330,7 +385,7 @@ export class Hongbao {
    * @returns {Promise<Movements>}
    */
   movements(userId, page = {}) {
-    return this.#json('GET', `/wallets/${encodeURIComponent(userId)}/movements${query(page)}`, { signal: page.signal });
+    return this.#json('GET', path`/wallets/${userId}/movements` + query(page), { signal: page.signal });
   }
 
   /**
@@ -349,7 +404,7 @@ export class Hongbao {
    * @returns {Promise<Packet>}
    */
   anyPacket(packetId, { signal } = {}) {
-    return this.#json('GET', `/operator/packets/${encodeURIComponent(packetId)}`, { signal });
+    return this.#json('GET', path`/operator/packets/${packetId}`, { signal });
   }
 
   /**
@@ -359,7 +414,7 @@ export class Hongbao {
    * @returns {Promise<PacketClaims>}
    */
   anyClaims(packetId, page = {}) {
-    return this.#json('GET', `/operator/packets/${encodeURIComponent(packetId)}/claims${query(page)}`, { signal: page.signal });
+    return this.#json('GET', path`/operator/packets/${packetId}/claims` + query(page), { signal: page.signal });
   }
 
   /**
@@ -370,7 +425,7 @@ export class Hongbao {
    * @returns {Promise<Share>}
    */
   share(packetId, userId, { signal } = {}) {
-    return this.#json('GET', `/operator/packets/${encodeURIComponent(packetId)}/users/${encodeURIComponent(userId)}`, { signal });
+    return this.#json('GET', path`/operator/packets/${packetId}/users/${userId}`, { signal });
   }
 
   /**
@@ -401,7 +456,7 @@ export class Hongbao {
    * @returns {Promise<Packet>}
    */
   closePacket(packetId, reason, { signal } = {}) {
-    return this.#json('POST', `/operator/packets/${encodeURIComponent(packetId)}/close`, { body: { reason }, signal });
+    return this.#json('POST', path`/operator/packets/${packetId}/close`, { body: { reason }, signal });
   }
 
   /**
@@ -430,7 +485,7 @@ export class Hongbao {
    * @returns {Promise<UserLimits>}
    */
   limitsOf(userId, { signal } = {}) {
-    return this.#json('GET', `/operator/users/${encodeURIComponent(userId)}/limits`, { signal });
+    return this.#json('GET', path`/operator/users/${userId}/limits`, { signal });
   }
 
   /**
@@ -441,7 +496,7 @@ export class Hongbao {
    * @returns {Promise<UserLimits>}
    */
   setLimits(userId, limits, { signal } = {}) {
-    return this.#json('PUT', `/operator/users/${encodeURIComponent(userId)}/limits`, { body: limits, signal });
+    return this.#json('PUT', path`/operator/users/${userId}/limits`, { body: limits, signal });
   }
 
   /**
@@ -453,7 +508,7 @@ export class Hongbao {
    */
   suspendUser(userId, reason, { grabs = false, signal } = {}) {
     const body = { reason, grabs };
-    return this.#json('PUT', `/operator/users/${encodeURIComponent(userId)}/suspension`, { body, signal });
+    return this.#json('PUT', path`/operator/users/${userId}/suspension`, { body, signal });
   }
 
   /**
@@ -463,7 +518,7 @@ export class Hongbao {
    * @returns {Promise<void>}
    */
   async liftSuspension(userId, { signal } = {}) {
-    await this.#request('DELETE', `/operator/users/${encodeURIComponent(userId)}/suspension`, { signal });
+    await this.#request('DELETE', path`/operator/users/${userId}/suspension`, { signal });
   }
 
   /**
@@ -566,10 +621,15 @@ async function* every(ask, rows) {
   } while (cursor !== null);
 }
 
-/** @param {ClaimsPage & MovementsPage & {reference?: string}} page */
+/** A path whose values are encoded. @param {TemplateStringsArray} texts @param {...string} values */
+function path(texts, ...values) {
+  return String.raw({ raw: texts }, ...values.map(encodeURIComponent));
+}
+
+/** @param {ClaimsPage & MovementsPage & {reference?: string, before?: string | undefined}} page */
 function query(page) {
   const parameters = new URLSearchParams();
-  for (const name of /** @type {const} */ (['reference', 'order', 'after', 'from', 'to', 'kind', 'limit', 'cursor'])) {
+  for (const name of /** @type {const} */ (['reference', 'before', 'order', 'after', 'from', 'to', 'kind', 'limit', 'cursor'])) {
     const value = page[name] ?? '';
     if (value !== '') parameters.set(name, String(value));
   }

@@ -86,6 +86,10 @@ pub struct Options {
     #[arg(long, value_name = "KEYS")]
     pub ticket_key: Option<String>,
 
+    /// Let users ask for withdrawals
+    #[arg(long)]
+    pub user_withdrawals: bool,
+
     /// Deliver each event to this URL, such as `http://127.0.0.1:8080/webhooks`
     #[arg(long, value_name = "URL", requires = "webhook_secret")]
     pub webhook_url: Option<String>,
@@ -151,6 +155,7 @@ impl Options {
             entrance: Entrance::Api,
             log: Log::None,
             ticket_key: None,
+            user_withdrawals: false,
             webhook_url: None,
             webhook_secret: None,
         }

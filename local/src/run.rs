@@ -115,6 +115,7 @@ impl Local {
             ack: options.ack,
             entrance: options.entrance,
             ticket_key: options.ticket_key.clone(),
+            user_withdrawals: options.user_withdrawals,
             base_path: options.base_path.clone(),
             logs_requests: options.log == Log::Requests,
             allowed_hosts: options.allow_host.clone(),

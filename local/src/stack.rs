@@ -57,6 +57,8 @@ pub struct Settings {
     pub base_path: Option<String>,
     /// The keys that sign tickets, if they are not those of the environment.
     pub ticket_key: Option<String>,
+    /// Whether users can ask for withdrawals, if that of the environment does not let them.
+    pub user_withdrawals: bool,
     /// Whether the program writes a log of requests into the data folder.
     pub logs_requests: bool,
     /// More hosts than its own under which the gateway answers.
@@ -86,6 +88,7 @@ struct Functions {
     grab: GrabSlip<SdkTable, RedisStore<HotServer>>,
     view: ViewPackets<SdkTable, RedisStore<HotServer>>,
     wallet: Wallets<SdkTable>,
+    users_wallets: Option<Wallets<SdkTable>>,
     settle: Settle<SdkTable, RedisStore<HotServer>>,
     hot: Arc<RedisStore<HotServer>>,
 }
@@ -104,6 +107,7 @@ impl Functions {
             grab: wiring.grab_slip().running_on(),
             view: wiring.view_packets(),
             wallet: wiring.ledger_wiring().wallets(),
+            users_wallets: wiring.users_wallets(),
             settle: wiring.settle(),
             hot: Arc::clone(&wiring.stores().hot),
         })
@@ -149,6 +153,7 @@ impl Settings {
             "REDIS_CLUSTER" => Some(self.redis_cluster.to_string()),
             "BASE_PATH" if self.base_path.is_some() => self.base_path.clone(),
             "TICKET_KEYS" if self.ticket_key.is_some() => self.ticket_key.clone(),
+            "USER_WITHDRAWALS" if self.user_withdrawals => Some("true".to_owned()),
             "LOG_KEY" => Some(log_key()),
             "GRAB_ACK" => Some(self.ack.name().to_owned()),
             "ENTRANCE" if self.entrance == gateway::Entrance::Alb => Some("alb".to_owned()),
@@ -239,7 +244,9 @@ impl Invoke for Stack {
     async fn call(&self, function: Function, request: Request) -> Response<Body> {
         let functions = self.functions.read().await;
         let handle = async |request| match function {
-            Function::Send => send::handle(&functions.send, &functions.close, request).await,
+            Function::Send => {
+                send::handle(&functions.send, &functions.close, functions.users_wallets.as_ref(), request).await
+            }
             Function::Grab => grab::handle(&functions.grab, request).await,
             Function::View => view::handle(&functions.view, request).await,
             Function::Wallet => wallet::handle(&functions.wallet, request).await,

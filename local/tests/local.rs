@@ -133,6 +133,7 @@ async fn the_embedded_ledger_receives_no_tokens_and_any_other_does() {
             ack: Ack::Ledger,
             entrance: Entrance::Api,
             ticket_key: None,
+            user_withdrawals: false,
             logs_requests: false,
             allowed_hosts: Vec::new(),
             base_path: None,

@@ -24,6 +24,8 @@ pub struct Config {
     ///
     /// `DEPOSIT_MAX` (1000000000000): the most that one deposit can move, in minor units.
     pub deposit_max: Amount,
+    /// `USER_WITHDRAWALS` (`false`): whether users can ask for withdrawals.
+    pub user_withdrawals: bool,
     /// `REDIS_URL` (required by send, grab, view, settle and operate), `REDIS_CLUSTER` (`false`), `REDIS_CA` (`system`),
     /// `REDIS_CONNECT_TIMEOUT_MS` (1000), `REDIS_RESPONSE_TIMEOUT_MS` (500): where the hot store is.
     ///
@@ -160,6 +162,7 @@ impl Config {
         let count_max = reader.number("MAX_COUNT", defaults.count_max, 1..=Limits::COUNT_CEILING);
         let deposit_max = MAX_MOVEMENT.minor_units();
         let deposit_max = Amount::new(reader.number("DEPOSIT_MAX", deposit_max, 1..=deposit_max));
+        let user_withdrawals = reader.parsed("USER_WITHDRAWALS", false, "true or false", |text| text.parse().ok());
         let daily_max = reader.number("DAILY_SENT_MAX", 0, 0..=MAX_BALANCE.minor_units());
         let daily_max = Some(Amount::new(daily_max)).filter(|most| *most > Amount::ZERO);
         let zone = reader.day_zone();
@@ -184,6 +187,7 @@ impl Config {
             table,
             policy: SendPolicy { currency, ack, limits, daily_max, day_zone: zone },
             deposit_max,
+            user_withdrawals,
             operate_repairs,
             redis,
             log_key,

@@ -8,8 +8,9 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Serialize};
 use serde_dynamo::AttributeValue;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
-use crate::domain::{Amount, PacketId, Reference, Split, Timestamp, UserId};
+use crate::domain::{Amount, Note, PacketId, Reference, RequestKey, Requester, Split, Timestamp, UserId};
 use crate::ledger::{SETTLED, keys};
 use crate::ports::{Item, Key};
 
@@ -27,6 +28,12 @@ pub enum Event {
     PacketSettled(PacketSettled),
     /// Some of them went back to the sender. A packet's [`Event::PacketSettled`] says the same.
     PacketRefunded(PacketSettled),
+    /// A withdrawal is pending: its money is reserved.
+    WithdrawalRequested(WithdrawalRequested),
+    /// A pending withdrawal is paid out.
+    WithdrawalPosted(WithdrawalPosted),
+    /// A pending withdrawal is back in the wallet.
+    WithdrawalVoided(WithdrawalVoided),
 }
 
 /// See [`Event::PacketSent`].
@@ -100,6 +107,51 @@ pub struct PacketSettled {
     pub settled_at: Timestamp,
 }
 
+/// See [`Event::WithdrawalRequested`].
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "openapi.yaml describes the fields of withdrawals")]
+pub struct WithdrawalRequested {
+    pub user_id: UserId,
+    #[serde(alias = "id")]
+    pub withdrawal_id: RequestKey,
+    pub amount: Amount,
+    pub currency: String,
+    pub requested_by: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<Note>,
+    #[serde(with = "rfc3339")]
+    pub at: Timestamp,
+}
+
+/// See [`Event::WithdrawalPosted`].
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "openapi.yaml describes the fields of withdrawals")]
+pub struct WithdrawalPosted {
+    pub user_id: UserId,
+    #[serde(alias = "id")]
+    pub withdrawal_id: RequestKey,
+    pub amount: Amount,
+    pub posted_amount: Amount,
+    pub currency: String,
+    pub requested_by: String,
+    #[serde(with = "rfc3339")]
+    pub ended_at: Timestamp,
+}
+
+/// See [`Event::WithdrawalVoided`].
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "openapi.yaml describes the fields of withdrawals")]
+pub struct WithdrawalVoided {
+    pub user_id: UserId,
+    #[serde(alias = "id")]
+    pub withdrawal_id: RequestKey,
+    pub amount: Amount,
+    pub currency: String,
+    pub requested_by: String,
+    #[serde(with = "rfc3339")]
+    pub ended_at: Timestamp,
+}
+
 /// What happened to an item.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "UPPERCASE")]
@@ -113,7 +165,7 @@ pub enum Change {
 }
 
 /// The attributes of items that events are made of. The seed, the passphrase's digest and the recipients are not among them.
-pub const ATTRIBUTES: [&str; 24] = [
+pub const ATTRIBUTES: [&str; 29] = [
     keys::PK,
     keys::SK,
     "packet_id",
@@ -138,6 +190,11 @@ pub const ATTRIBUTES: [&str; 24] = [
     "refunded_count",
     "refunded_amount",
     "settled_at",
+    "id",
+    "asked",
+    "note",
+    "posted_amount",
+    "ended_at",
 ];
 
 /// Where the ledger has an event.
@@ -184,10 +241,10 @@ struct Changed {
 
 /// Whether changes of items with this key can be events.
 pub fn concerns(key: &Key) -> bool {
-    is_packet(key) || is_claim(key)
+    is_packet(key) || is_claim(key) || is_withdrawal(key)
 }
 
-/// Where the ledger has the event of an id, if it is one.
+/// Where the ledger has the event of an id, if it is one. The id of a withdrawal's event does not say.
 pub fn source(id: &str) -> Option<Source> {
     let (packet, what) = id.strip_prefix("evt_")?.split_once('_')?;
     let packet = packet.parse().ok()?;
@@ -211,20 +268,25 @@ pub fn of_item(key: &Key, image: &Item, currency: &str) -> Result<Vec<Event>, Un
         events.extend(closed(key, image)?);
         events.extend(settled(key, image)?);
     }
+    if is_withdrawal(key) {
+        events.extend(ended(key, image, currency)?);
+    }
     Ok(events)
 }
 
 /// The events of one change, of an item as it is since. They say only what the item says, so they are the same whenever they are made.
 fn of_change(change: Change, key: &Key, image: &Item, currency: &str) -> Result<Vec<Event>, Unreadable> {
     match change {
-        Change::Insert if is_claim(key) => {
-            let Some(user) = keys::user_of(&key.pk) else { return Ok(Vec::new()) };
-            let mut image = image.clone();
-            for (name, value) in [("user_id", user.as_str()), ("currency", currency)] {
-                image.insert(name.to_owned(), AttributeValue::S(value.to_owned()));
-            }
-            Ok(vec![Event::SlipClaimed(read(key, &image)?)])
-        }
+        Change::Insert if is_claim(key) => Ok(match owned(key, image, currency) {
+            Some(image) => vec![Event::SlipClaimed(read(key, &image)?)],
+            None => Vec::new(),
+        }),
+        // One that is posted at once has no state.
+        Change::Insert if is_withdrawal(key) && image.contains_key("status") => Ok(match owned(key, image, currency) {
+            Some(image) => vec![Event::WithdrawalRequested(read(key, &image)?)],
+            None => Vec::new(),
+        }),
+        Change::Modify if is_withdrawal(key) => Ok(ended(key, image, currency)?.into_iter().collect()),
         Change::Insert if is_packet(key) => Ok(vec![Event::PacketSent(read(key, image)?)]),
         // A packet is closed before it is settled.
         Change::Modify if is_packet(key) => match settled(key, image)? {
@@ -233,6 +295,30 @@ fn of_change(change: Change, key: &Key, image: &Item, currency: &str) -> Result<
         },
         Change::Insert | Change::Modify | Change::Remove => Ok(Vec::new()),
     }
+}
+
+/// A user's item, with what only its key and the deployment say.
+fn owned(key: &Key, image: &Item, currency: &str) -> Option<Item> {
+    let user = keys::user_of(&key.pk)?;
+    let requester = if image.contains_key("asked") { Requester::User } else { Requester::Operator };
+    let mut image = image.clone();
+    for (name, value) in [("user_id", user.as_str()), ("currency", currency), ("requested_by", requester.name())] {
+        image.insert(name.to_owned(), AttributeValue::S(value.to_owned()));
+    }
+    Some(image)
+}
+
+/// The event of a withdrawal's end, if it was pending and has ended.
+fn ended(key: &Key, image: &Item, currency: &str) -> Result<Option<Event>, Unreadable> {
+    let Some(image) = owned(key, image, currency).filter(|image| image.contains_key("ended_at")) else {
+        return Ok(None);
+    };
+    let is_posted = image.contains_key("posted_amount");
+    Ok(Some(if is_posted {
+        Event::WithdrawalPosted(read(key, &image)?)
+    } else {
+        Event::WithdrawalVoided(read(key, &image)?)
+    }))
 }
 
 fn closed(key: &Key, image: &Item) -> Result<Option<Event>, Unreadable> {
@@ -257,6 +343,9 @@ impl Event {
             Self::PacketClosed(_) => "PacketClosed",
             Self::PacketSettled(_) => "PacketSettled",
             Self::PacketRefunded(_) => "PacketRefunded",
+            Self::WithdrawalRequested(_) => "WithdrawalRequested",
+            Self::WithdrawalPosted(_) => "WithdrawalPosted",
+            Self::WithdrawalVoided(_) => "WithdrawalVoided",
         }
     }
 
@@ -268,6 +357,9 @@ impl Event {
             Self::PacketClosed(event) => format!("evt_{}_closed", event.packet_id),
             Self::PacketSettled(event) => format!("evt_{}_settled", event.packet_id),
             Self::PacketRefunded(event) => format!("evt_{}_refunded", event.packet_id),
+            Self::WithdrawalRequested(event) => id_of_withdrawal(&event.user_id, &event.withdrawal_id, "requested"),
+            Self::WithdrawalPosted(event) => id_of_withdrawal(&event.user_id, &event.withdrawal_id, "posted"),
+            Self::WithdrawalVoided(event) => id_of_withdrawal(&event.user_id, &event.withdrawal_id, "voided"),
         }
     }
 
@@ -278,8 +370,21 @@ impl Event {
             Self::SlipClaimed(event) => event.grabbed_at,
             Self::PacketClosed(event) => event.closed_at,
             Self::PacketSettled(event) | Self::PacketRefunded(event) => event.settled_at,
+            Self::WithdrawalRequested(event) => event.at,
+            Self::WithdrawalPosted(event) => event.ended_at,
+            Self::WithdrawalVoided(event) => event.ended_at,
         }
     }
+}
+
+/// Logs have the ids of events, and no user's. So the user is in it as a part of a hash.
+fn id_of_withdrawal(user: &UserId, id: &RequestKey, what: &str) -> String {
+    let digest = Sha256::new().chain_update(user.as_str()).chain_update("#").chain_update(id.as_str()).finalize();
+    format!("evt_w{}_{what}", hex::encode(&digest[..16]))
+}
+
+fn is_withdrawal(key: &Key) -> bool {
+    key.sk.starts_with(keys::WITHDRAWAL)
 }
 
 fn is_packet(key: &Key) -> bool {
@@ -291,7 +396,7 @@ fn is_claim(key: &Key) -> bool {
 }
 
 fn read<E: DeserializeOwned>(key: &Key, image: &Item) -> Result<E, Unreadable> {
-    let packet = if is_claim(key) { &key.sk } else { &key.pk };
+    let packet = if is_packet(key) { &key.pk } else { &key.sk };
     serde_dynamo::from_item(image.clone()).map_err(|source| Unreadable::Item { packet: packet.clone(), source })
 }
 
@@ -389,6 +494,7 @@ mod tests {
             assert!(events(case).iter().all(|event| found.contains(event)), "{}: {found:?}", case["case"]);
             let has = |name| found.iter().any(|event| event.name() == name);
             assert_eq!(has("PacketSent"), is_packet(&key));
+            assert_eq!(has("WithdrawalRequested"), is_withdrawal(&key));
             assert_eq!(has("PacketClosed"), image.contains_key("closed_at"), "{}", case["case"]);
             assert_eq!(has("PacketSettled"), case["events"][0]["type"] == "PacketSettled");
         }
@@ -412,7 +518,7 @@ mod tests {
         let all: Vec<Event> = cases().iter().flat_map(events).collect();
         let ids: std::collections::BTreeMap<String, &str> =
             all.iter().map(|event| (event.id(), event.name())).collect();
-        assert_eq!(ids.len(), 5, "{ids:?}");
+        assert_eq!(ids.len(), 8, "{ids:?}");
         // The specification forbids dots, which separate the parts of the signed text.
         assert!(ids.keys().all(|id| !id.contains('.')));
     }

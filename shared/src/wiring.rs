@@ -219,6 +219,11 @@ impl<S: Server> Wiring<S> {
         &self.stores
     }
 
+    /// The wallets, if users can ask for withdrawals.
+    pub fn users_wallets(&self) -> Option<Wallets<SdkTable>> {
+        self.base.config.user_withdrawals.then(|| self.base.wallets())
+    }
+
     /// The use case of sending.
     pub fn send_packet(&self) -> SendPacket<SdkTable, RedisStore<S>> {
         SendPacket::new(self.stores.clone(), self.base.config.policy.clone())

@@ -9,7 +9,7 @@ use audit::{Kind, Progress, Report};
 use audit_function::Event;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
-use shared::domain::{Amount, Labels, PacketId, Timestamp, UserId};
+use shared::domain::{Amount, Labels, PacketId, Timestamp, UserId, WithdrawalRequest};
 use shared::service::{GrabOutcome, NewPacket};
 use tests::books::{auditor, full_report};
 use tests::{Promises, Setup, World, audit, packet, user, users};
@@ -149,7 +149,8 @@ async fn ledger() -> World {
     for name in ["sam", "nobody"] {
         process.wallets.suspend(&user(name), "x".parse().unwrap(), true, None).await.unwrap();
     }
-    process.wallets.withdraw(&user("bob"), &"w1".parse().unwrap(), Amount::new(1), None).await.unwrap();
+    let w1 = WithdrawalRequest::at_once("w1".parse().unwrap(), Amount::new(1));
+    process.wallets.withdraw(&user("bob"), &w1, None, None).await.unwrap();
     promises.are_kept(&audit(&world).await);
     world
 }
@@ -293,7 +294,8 @@ impl Traffic {
                 if matches!(grab, Ok(GrabOutcome::Grabbed { .. })) {
                     self.grabbed.fetch_add(1, Ordering::SeqCst);
                     let id = format!("{sender}-{round}").parse().unwrap();
-                    process.wallets.withdraw(user, &id, Amount::new(1), None).await.unwrap();
+                    let request = WithdrawalRequest::at_once(id, Amount::new(1));
+                    process.wallets.withdraw(user, &request, None, None).await.unwrap();
                 }
             }
         }

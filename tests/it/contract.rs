@@ -13,3 +13,4 @@ mod paths;
 mod reported;
 mod send;
 mod tickets;
+mod withdrawals;

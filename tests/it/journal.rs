@@ -15,7 +15,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures::future::join_all;
 use serde_json::{Value, json};
-use shared::domain::{Amount, MovementFilter, PacketId, Timestamp};
+use shared::domain::{Amount, MovementFilter, PacketId, Timestamp, WithdrawalRequest};
 use tempfile::TempDir;
 use tests::books::full_report;
 use tests::{Process, World, audit, packet, user, users};
@@ -441,7 +441,11 @@ async fn the_journal_of_a_rush_is_that_of_the_audit_and_of_every_wallet() {
     }
     for name in ["u0", "sam"] {
         process.fund(&user(name), 77).await;
-        process.wallets.withdraw(&user(name), &"out".parse().unwrap(), Amount::new(7), None).await.unwrap();
+        process
+            .wallets
+            .withdraw(&user(name), &WithdrawalRequest::at_once("out".parse().unwrap(), Amount::new(7)), None, None)
+            .await
+            .unwrap();
     }
     world.expired(&short).await;
     process.settle().await;

@@ -123,14 +123,15 @@ impl Twins {
                 Write::PutNew { key, item: item_of(item) }
             }
             2 => {
-                let bound = match self.random.random_range(0..3) {
-                    0 => None,
-                    1 => Some(Bound::AtLeast("balance", number)),
-                    _ => Some(Bound::AtMost("balance", number)),
+                let bounds = match self.random.random_range(0..4) {
+                    0 => vec![],
+                    1 => vec![Bound::AtLeast("balance", number)],
+                    2 => vec![Bound::AtMost("balance", number)],
+                    _ => vec![Bound::AtLeast("balance", number), Bound::AtMost("count", 2)],
                 };
                 let delta = self.random.random_range(-20..20);
                 let absent = self.random.random_bool(0.3).then_some("due_shard");
-                Write::Add { key, deltas: vec![("balance", delta), ("count", 1)], bound, absent }
+                Write::Add { key, deltas: vec![("balance", delta), ("count", 1)], bounds, absent }
             }
             _ => {
                 // Only one attribute: DynamoDB treats several attributes in another order as another transaction.
@@ -274,7 +275,7 @@ fn change(set: Vec<(&'static str, AttributeValue)>, remove: &'static [&'static s
 }
 
 fn add(deltas: Vec<(&'static str, i64)>) -> Write {
-    Write::Add { key: key("a", "item-0"), deltas, bound: None, absent: None }
+    Write::Add { key: key("a", "item-0"), deltas, bounds: vec![], absent: None }
 }
 
 fn query(pk: &str, limit: Option<u32>) -> Query {

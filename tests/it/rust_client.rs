@@ -4,10 +4,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use client::tickets::{Scope, Ticket, TicketKey};
-use client::webhooks::{Data, PacketClosed, PacketSent, PacketSettled, SlipClaimed, WebhookError, verify, verify_at};
+use client::webhooks::{
+    Data, PacketClosed, PacketSent, PacketSettled, SlipClaimed, WebhookError, WithdrawalPosted, WithdrawalRequested,
+    WithdrawalVoided, verify, verify_at,
+};
 use client::{
-    Caller, Client, Error, GrabResult, Limit, MovementFilter, Packet, Page, ProblemCode, Retries, SendRequest, Split, Status,
-    Transport,
+    Caller, Client, Error, GrabResult, Limit, MovementFilter, Packet, Page, ProblemCode, Retries, SendRequest, Split,
+    Status, Transport,
 };
 use futures::TryStreamExt;
 use http::{HeaderMap, HeaderName, Request, Response};
@@ -300,6 +303,11 @@ async fn each_operation_of_the_document_has_a_method_that_sends_its_request_and_
         "getWallet": operator.wallet_of("u"),
         "deposit": operator.deposit("u", "d", 1),
         "withdraw": operator.withdraw("u", "w", 1),
+        "getWithdrawal": operator.withdrawal("u", "w"),
+        "postWithdrawal": operator.post_withdrawal("u", "w", Some(1)),
+        "voidWithdrawal": operator.void_withdrawal("u", "w"),
+        "listWithdrawals": operator.pending_withdrawals(None, page),
+        "askWithdrawal": operator.ask_withdrawal("w", 1, None),
         "listMyMovements": operator.my_movements(MovementFilter::default(), page),
         "listMovements": operator.movements("u", MovementFilter::default(), page),
         "listPacketsOfUser": user.my_packets(page),
@@ -411,6 +419,9 @@ fn each_event_of_the_page_reads() {
             "SlipClaimed" => serde_json::from_value::<SlipClaimed>(detail).err(),
             "PacketClosed" => serde_json::from_value::<PacketClosed>(detail).err(),
             "PacketSettled" | "PacketRefunded" => serde_json::from_value::<PacketSettled>(detail).err(),
+            "WithdrawalRequested" => serde_json::from_value::<WithdrawalRequested>(detail).err(),
+            "WithdrawalPosted" => serde_json::from_value::<WithdrawalPosted>(detail).err(),
+            "WithdrawalVoided" => serde_json::from_value::<WithdrawalVoided>(detail).err(),
             other => panic!("the crate has no type for {other}"),
         };
         assert!(read.is_none(), "{kind}: {read:?}");

@@ -125,7 +125,7 @@ pub async fn audit_table(client: &Client, table: &str) -> Books {
     let of = report.figures;
     assert_eq!((of.packets, of.wallets), (books.packets.len() as u64, books.balances.len() as u64), "{of:?}");
     assert_eq!(of.in_wallets, books.balances.values().sum::<u64>(), "{of:?}");
-    assert_eq!(of.deposited, of.withdrawn + of.in_wallets + of.in_slips, "conservation: {of:?}");
+    assert_eq!(of.deposited, of.withdrawn + of.in_wallets + of.in_pending + of.in_slips, "conservation: {of:?}");
     books
 }
 

@@ -16,7 +16,7 @@ use shared::domain::{
     UserId,
 };
 use shared::dynamodb::{SdkTable, create_table};
-use shared::ledger::{Ledger, MovementOutcome};
+use shared::ledger::{DepositOutcome, Ledger};
 use shared::ports::{Clock, System};
 use shared::redis::test_server::{TestCluster, TestServer, poll};
 use shared::redis::{Connection, RedisConfig, RedisStore};
@@ -329,7 +329,7 @@ impl Process {
     /// Deposits money.
     pub async fn fund(&self, user: &UserId, amount: u64) {
         let outcome = self.wallets.deposit(user, &fresh_key(), Amount::new(amount), None).await.unwrap();
-        assert_eq!(outcome, MovementOutcome::Moved);
+        assert_eq!(outcome, DepositOutcome::Moved);
     }
 
     /// Sends a packet after a deposit of its total.

@@ -64,6 +64,10 @@ export function isFinal(code: ProblemCode): boolean {
     case 'account-suspended':
     case 'daily-limit-exceeded':
     case 'packet-not-found':
+    case 'withdrawal-not-found':
+    case 'withdrawal-posted':
+    case 'withdrawal-voided':
+    case 'too-many-pending':
     case 'route-not-found':
     case 'method-not-allowed':
     case 'payload-too-large':

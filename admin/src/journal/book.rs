@@ -16,6 +16,8 @@ use crate::deployment::{Failed, in_file};
 pub const LINES: &str = "journal.jsonl";
 const SHEET: &str = "journal.csv";
 const SUMMARY: &str = "summary.json";
+/// The withdrawals in two steps that were pending at the end of the day, or have ended in the thirty days before it, as JSON lines.
+pub const WITHDRAWALS: &str = "withdrawals.jsonl";
 const BUFFER_BYTES: usize = 256 * 1024;
 
 /// What a day's journal adds up to.
@@ -73,6 +75,8 @@ pub struct State {
     /// `equal`, `differs`, or `moving`: they differ, but money moved when they were read, so that means nothing.
     pub verdict: String,
     pub wallets: i128,
+    #[serde(default)]
+    pub pending: i128,
     pub packets: i128,
     /// What all movements sum up to.
     pub movements: Classes,
@@ -98,11 +102,19 @@ pub fn write(path: &Path, movements: &Connection, summary: &Summary) -> Result<(
         }
         sheet.write_record(None::<&[u8]>).map_err(in_file(draft))?;
     }
+    let mut withdrawals = BufWriter::with_capacity(BUFFER_BYTES, file(WITHDRAWALS)?);
+    let mut statement = movements.prepare(PENDING)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let line = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
+        writeln!(withdrawals, "{line}").map_err(in_file(draft))?;
+    }
+    let withdrawals = withdrawals.into_inner().map_err(|error| in_file(draft)(error.into_error()))?;
     let lines = lines.into_inner().map_err(in_file(draft))?;
     let sheet = sheet.into_inner().map_err(|error| in_file(draft)(error.into_error()))?;
     let mut sums = file(SUMMARY)?;
     writeln!(sums, "{}", serde_json::to_string_pretty(summary).unwrap_or_default()).map_err(in_file(draft))?;
-    for file in [lines, sheet, sums] {
+    for file in [lines, sheet, withdrawals, sums] {
         file.sync_all().map_err(in_file(draft))?;
     }
     std::fs::rename(draft, path).map_err(in_file(path))?;
@@ -110,6 +122,11 @@ pub fn write(path: &Path, movements: &Connection, summary: &Summary) -> Result<(
     let _ = folder.keep();
     Ok(())
 }
+
+/// These withdrawals in order, as JSON.
+const PENDING: &str = "
+    SELECT json_object('id', id, 'user', user, 'amount', amount, 'status', status, 'time', time, 'ended', ended)
+    FROM withdrawal ORDER BY time, user, id";
 
 /// The columns of the CSV file.
 const HEADER: [&str; 9] = ["time", "kind", "user", "id", "packet", "debit", "credit", "amount", "currency"];
@@ -126,11 +143,13 @@ const ENTRIES: &str = "
                 WHEN 'deposit' THEN 'external'
                 WHEN 'claim' THEN 'packet:' || packet
                 WHEN 'refund' THEN 'packet:' || packet
+                WHEN 'release' THEN 'pending:' || user
                 ELSE 'wallet:' || user
             END AS debit,
             CASE kind
                 WHEN 'withdrawal' THEN 'external'
                 WHEN 'sent' THEN 'packet:' || packet
+                WHEN 'reserve' THEN 'pending:' || user
                 ELSE 'wallet:' || user
             END AS credit
         FROM movement

@@ -8,8 +8,22 @@ use shared::ledger::keys;
 use crate::deployment::Failed;
 
 /// The names of the attributes that the journal reads.
-pub const ATTRIBUTES: [&str; 10] =
-    [keys::PK, keys::SK, "amount", "at", "balance", "created_at", "currency", "slip_count", "total_amount", "user_id"];
+pub const ATTRIBUTES: [&str; 14] = [
+    keys::PK,
+    keys::SK,
+    "amount",
+    "at",
+    "balance",
+    "created_at",
+    "currency",
+    "ended_at",
+    "pending",
+    "posted_amount",
+    "slip_count",
+    "status",
+    "total_amount",
+    "user_id",
+];
 
 /// An item that the SDK read, as an export has it: `{"amount": {"N": "5"}}`. Of other types than texts and numbers nothing is read.
 pub fn exported(item: Item) -> Value {

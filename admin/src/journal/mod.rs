@@ -24,7 +24,7 @@ use serde_json::json;
 use shared::domain::{DayZone, Timestamp};
 use shared::ports::{Clock, System};
 
-pub use book::{LINES, Summary, read_summary, unmarked};
+pub use book::{LINES, Summary, WITHDRAWALS, read_summary, unmarked};
 pub use sums::{KINDS, Movements, Sum};
 
 use self::book::{Balance, Read, State};
@@ -44,13 +44,14 @@ const SETTLING: Duration = Duration::from_mins(10);
 const MOVING: Duration = Duration::from_mins(1);
 
 /// What has to be equal before the day and in it: a name, movements, and the items that repeat them.
-const COPIES: [(&str, &str, &str); 6] = [
+const COPIES: [(&str, &str, &str); 7] = [
     ("packets sent", "sent", "packet"),
     ("slips claimed", "claim", "slip of a user"),
     ("slips refunded", "refunded slip", "slip of nobody"),
     ("deposits in timelines", "deposit", "DEPOSIT"),
     ("refunds in timelines", "refund", "REFUND"),
-    ("withdrawals in timelines", "withdrawal", "WITHDRAW"),
+    ("returns in timelines", "return", "RETURN"),
+    ("withdrawals in timelines", "withdrawal that was made", "WITHDRAW"),
 ];
 
 /// The time of a day's journal that follows `previous`.
@@ -126,7 +127,9 @@ fn summary(options: &Journal, span: Span, read: Read, is_final: bool, is_moving:
     }
     let [opening, closing] = [BEFORE, UNTIL_END].map(|when| Balance::of(tally.movements(when)));
     for (when, Balance { accounts, .. }) in [("opening", &opening), ("closing", &closing)] {
-        for (class, balance) in [("wallets", accounts.wallets), ("packets", accounts.packets)] {
+        for (class, balance) in
+            [("wallets", accounts.wallets), ("pending", accounts.pending), ("packets", accounts.packets)]
+        {
             if balance < 0 {
                 problems.add("negative", &format!("{class} at {when}"), &"0 or more", &balance);
             }
@@ -153,8 +156,8 @@ fn state(tally: &Tally, is_moving: bool, problems: &mut Problems) -> State {
     let movements = Classes::of(&tally.movements(EVER));
     let [packets, claimed, refunded] =
         ["packet", "slip of a user", "slip of nobody"].map(|what| tally.of(EVER, what).amount);
-    let (wallets, packets) = (tally.wallets, packets - claimed - refunded);
-    let is_equal = (wallets, packets) == (movements.wallets, movements.packets);
+    let (wallets, pending, packets) = (tally.wallets, tally.pending, packets - claimed - refunded);
+    let is_equal = (wallets, pending, packets) == (movements.wallets, movements.pending, movements.packets);
     let verdict = if is_equal {
         "equal"
     } else if is_moving {
@@ -163,15 +166,17 @@ fn state(tally: &Tally, is_moving: bool, problems: &mut Problems) -> State {
         "differs"
     };
     if verdict == "differs" {
-        for (what, found, expected) in
-            [("wallets", wallets, movements.wallets), ("packets", packets, movements.packets)]
-        {
+        for (what, found, expected) in [
+            ("wallets", wallets, movements.wallets),
+            ("pending", pending, movements.pending),
+            ("packets", packets, movements.packets),
+        ] {
             if found != expected {
                 problems.add("state", &what, &expected, &found);
             }
         }
     }
-    State { verdict: verdict.to_owned(), wallets, packets, movements }
+    State { verdict: verdict.to_owned(), wallets, pending, packets, movements }
 }
 
 /// Refuses a journal that can't be the one before: of another day, or of another currency.

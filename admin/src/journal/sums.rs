@@ -7,7 +7,7 @@ use std::ops::Add;
 use serde::{Deserialize, Serialize};
 
 /// The kinds of movements in the order of the accounts: how money comes in, moves, and goes out.
-pub const KINDS: [&str; 5] = ["deposit", "sent", "claim", "refund", "withdrawal"];
+pub const KINDS: [&str; 7] = ["deposit", "sent", "claim", "refund", "reserve", "release", "withdrawal"];
 
 /// A number of movements, and the sum of their amounts in minor units.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -52,16 +52,20 @@ pub struct Classes {
     /// Money outside: negative while there is money in the deployment.
     pub external: i128,
     pub wallets: i128,
+    /// What pending withdrawals have reserved.
+    #[serde(default)]
+    pub pending: i128,
     pub packets: i128,
 }
 
 impl Classes {
     /// The balances of accounts that began with nothing.
     pub fn of(movements: &Movements) -> Self {
-        let [deposit, sent, claim, refund, withdrawal] = KINDS.map(|kind| movements.of(kind).amount);
+        let [deposit, sent, claim, refund, reserve, release, withdrawal] = KINDS.map(|kind| movements.of(kind).amount);
         Self {
             external: withdrawal - deposit,
-            wallets: deposit - sent + claim + refund - withdrawal,
+            wallets: deposit - sent + claim + refund - reserve + release - withdrawal,
+            pending: reserve - release,
             packets: sent - claim - refund,
         }
     }

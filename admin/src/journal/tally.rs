@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::ops::Range;
+use std::time::Duration;
 
 use ::audit::{Name, Own};
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use shared::domain::{MovementKind, Timestamp};
+use shared::domain::{MovementKind, Timestamp, UserId};
 use shared::ledger::keys;
 use shared::ports::Key;
 
@@ -20,7 +21,8 @@ use crate::scratch;
 /// Problems that are spelt out; further ones are only counted.
 const LISTED_MAX: usize = 50;
 
-const SCHEMA: &str = "CREATE TABLE movement (time TEXT, kind TEXT, user TEXT, id TEXT, packet TEXT, amount INTEGER)";
+const SCHEMA: &str = "CREATE TABLE movement (time TEXT, kind TEXT, user TEXT, id TEXT, packet TEXT, amount INTEGER);
+    CREATE TABLE withdrawal (id TEXT, user TEXT, amount INTEGER, status TEXT, time TEXT, ended TEXT)";
 const ADD: &str = "INSERT INTO movement VALUES (?, ?, ?, ?, ?, ?)";
 
 /// Something that is wrong with the ledger, its export, or the day before.
@@ -62,6 +64,10 @@ pub struct Span {
     pub end: u64,
 }
 
+/// How long before the end of a day a withdrawal may have ended that its journal still lists: a bank may be late.
+const LISTED_FOR: Duration = Duration::from_hours(30 * 24);
+const ADD_WITHDRAWAL: &str = "INSERT INTO withdrawal VALUES (?, ?, ?, ?, ?, ?)";
+
 /// Stretches of time, as places among the sums.
 pub const BEFORE: Range<usize> = 0..1;
 pub const WITHIN: Range<usize> = 1..2;
@@ -76,8 +82,10 @@ pub struct Tally {
     pub movements: Connection,
     /// What movements, and the items that repeat them, add up to: before the day, in it, and after it.
     sums: BTreeMap<&'static str, [Sum; 3]>,
-    /// The sum of all wallets.
+    /// The sum of all wallets, without what is reserved.
     pub wallets: i128,
+    /// The sum of what is reserved in them.
+    pub pending: i128,
     /// The newest time in any item.
     pub newest: u64,
     pub items: u64,
@@ -93,6 +101,7 @@ impl Tally {
             movements: scratch::database(SCHEMA)?,
             sums: BTreeMap::new(),
             wallets: 0,
+            pending: 0,
             newest: 0,
             items: 0,
             problems: Problems::default(),
@@ -140,19 +149,23 @@ impl Tally {
             }
             Name::Of(_, Own::Wallet) => {
                 // A user may be suspended before any money has moved.
-                let balance = item["balance"]["N"].as_str().unwrap_or("0");
-                self.wallets += balance.parse::<i128>().map_err(|_| expected("balance: a whole number"))?;
+                let sum = |name: &str| {
+                    let text = item[name]["N"].as_str().unwrap_or("0");
+                    text.parse::<i128>().map_err(|_| Failed::Refused(format!("{name}: a whole number")))
+                };
+                self.wallets += sum("balance")?;
+                self.pending += sum("pending")?;
                 return Ok(());
             }
             Name::Of(_, Own::InTimeline(_)) => {
                 let (amount, at) = amount_at()?;
                 let kind = key.sk.split('#').nth(1);
-                let what = ["DEPOSIT", "REFUND", "WITHDRAW"].into_iter().find(|what| Some(*what) == kind);
+                let what = ["DEPOSIT", "REFUND", "RETURN", "WITHDRAW"].into_iter().find(|what| Some(*what) == kind);
                 self.sum(at, what.ok_or_else(|| expected("a copy of a movement"))?, 1, amount);
                 return Ok(());
             }
             Name::Of(user, Own::Deposit) => (MovementKind::Deposit, user, None, None),
-            Name::Of(user, Own::Withdrawal) => (MovementKind::Withdrawal, user, None, None),
+            Name::Of(user, Own::Withdrawal) => return self.add_withdrawal(key, &user, item),
             Name::Of(user, Own::Sent(packet)) => (MovementKind::Sent, user, Some(packet), None),
             Name::Of(user, Own::Claim(packet)) => (MovementKind::Claim, user, Some(packet), None),
             Name::Of(user, Own::Refund(packet, lowest)) => (MovementKind::Refund, user, Some(packet), Some(lowest)),
@@ -162,13 +175,64 @@ impl Tally {
             self.sum(at, "refunded slip", whole(item, "slip_count")?, amount);
         }
         self.sum(at, kind, 1, amount);
+        let packet = packet.map(|packet| packet.to_string());
+        let id = match (&packet, lowest) {
+            (Some(packet), Some(lowest)) => format!("{packet}-{lowest}"),
+            (Some(packet), None) => packet.clone(),
+            (None, _) => id_of(key).to_owned(),
+        };
+        self.add_entry(at, kind, &user, &id, packet.as_deref(), amount)
+    }
+
+    /// Adds a withdrawal. One in two steps reserves its amount, and releases it when it ends; if it is posted, the money then leaves the wallet.
+    fn add_withdrawal(&mut self, key: &Key, user: &UserId, item: &Value) -> Result<(), Failed> {
+        let id = id_of(key);
+        let (amount, at) = (whole(item, "amount")?, whole(item, "at")?);
+        self.sum(at, "withdrawal that was made", 1, amount);
+        let movement = |tally: &mut Self, at, kind, amount| {
+            tally.sum(at, kind, 1, amount);
+            tally.add_entry(at, kind, user, id, None, amount)
+        };
+        let status = text(item, "status");
+        if status.is_empty() {
+            return movement(self, at, "withdrawal", amount);
+        }
+        movement(self, at, "reserve", amount)?;
+        let ended_at = if status == "pending" { None } else { Some(whole(item, "ended_at")?) };
+        if let Some(ended_at) = ended_at {
+            movement(self, ended_at, "release", amount)?;
+            let posted = if status == "posted" { whole(item, "posted_amount")? } else { 0 };
+            if posted > 0 {
+                movement(self, ended_at, "withdrawal", posted)?;
+            }
+            let returned = amount.checked_sub(posted);
+            let returned = returned.ok_or_else(|| Failed::Refused("posted_amount: at most amount".to_owned()))?;
+            if returned > 0 {
+                self.sum(ended_at, "return", 1, returned);
+            }
+        }
+        let has_ended = ended_at.is_some_and(|ended_at| ended_at < self.span.end);
+        let listed_since = Timestamp::from_ms(self.span.end).before(LISTED_FOR).ms();
+        if at < self.span.end && ended_at.is_none_or(|ended_at| ended_at >= listed_since) {
+            let status = if has_ended { status } else { "pending" };
+            let ended = ended_at.filter(|_| has_ended).map(|at| Timestamp::from_ms(at).to_string());
+            let mut add = self.movements.prepare_cached(ADD_WITHDRAWAL)?;
+            add.execute(params![id, user.as_str(), amount, status, Timestamp::from_ms(at).to_string(), ended])?;
+        }
+        Ok(())
+    }
+
+    /// Adds a movement to those of the day, if it is one.
+    fn add_entry(
+        &self,
+        at: u64,
+        kind: &str,
+        user: &UserId,
+        id: &str,
+        packet: Option<&str>,
+        amount: u64,
+    ) -> Result<(), Failed> {
         if WITHIN.contains(&self.place(at)) {
-            let packet = packet.map(|packet| packet.to_string());
-            let id = match (&packet, lowest) {
-                (Some(packet), Some(lowest)) => format!("{packet}-{lowest}"),
-                (Some(packet), None) => packet.clone(),
-                (None, _) => key.sk.split_once('#').map_or("", |(_, id)| id).to_owned(),
-            };
             let time = Timestamp::from_ms(at).to_string();
             let mut add = self.movements.prepare_cached(ADD)?;
             add.execute(params![time, kind, user.as_str(), id, packet, amount])?;
@@ -202,4 +266,9 @@ impl Tally {
     pub fn movements(&self, when: Range<usize>) -> Movements {
         Movements::new(|kind| self.of(when.clone(), kind))
     }
+}
+
+/// The id in the key of a deposit or a withdrawal.
+fn id_of(key: &Key) -> &str {
+    key.sk.split_once('#').map_or("", |(_, id)| id)
 }

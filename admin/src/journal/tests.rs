@@ -18,6 +18,8 @@ const DAY: &str = "2026-11-23";
 struct Ledger {
     items: Vec<Value>,
     wallets: BTreeMap<String, i128>,
+    /// What each wallet has reserved.
+    pending: BTreeMap<String, i128>,
     accounts: BTreeMap<String, i128>,
     in_day: usize,
 }
@@ -37,6 +39,10 @@ impl Ledger {
             let user = format!("u{}", dice.random_range(0..4));
             if dice.random_range(0..3) == 0 {
                 let amount = dice.random_range(1..1_000);
+                if dice.random_range(0..3) == 0 {
+                    ledger.two_steps(&mut dice, &user, &format!("m{step}"), at, amount);
+                    continue;
+                }
                 let sk = ["DEPOSIT", "WITHDRAW"][usize::from(dice.random::<bool>())];
                 let (from, to) = ("external".to_owned(), format!("wallet:{user}"));
                 let (from, to) = if sk == "DEPOSIT" { (from, to) } else { (to, from) };
@@ -46,8 +52,11 @@ impl Ledger {
             }
         }
         for (user, balance) in &ledger.wallets {
-            let balance = json!({"N": balance.to_string()});
-            let item = json!({"PK": {"S": format!("USER#{user}")}, "SK": {"S": "WALLET"}, "balance": balance});
+            let [balance, pending] =
+                [*balance, ledger.pending.get(user).copied().unwrap_or(0)].map(|sum| json!({"N": sum.to_string()}));
+            let item = json!({
+                "PK": {"S": format!("USER#{user}")}, "SK": {"S": "WALLET"}, "balance": balance, "pending": pending,
+            });
             ledger.items.push(item);
         }
         ledger.items.shuffle(&mut dice);
@@ -103,11 +112,51 @@ impl Ledger {
             item["SK"] = json!({"S": format!("AT#{kind}#{at:013}#{name}")});
             self.items.push(item);
         }
+        self.transfer(at, amount, [from, to]);
+    }
+
+    /// A withdrawal in two steps, which may have ended.
+    fn two_steps(&mut self, dice: &mut StdRng, user: &str, id: &str, at: u64, amount: u64) {
+        let [wallet, pending] = ["wallet", "pending"].map(|class| format!("{class}:{user}"));
+        self.transfer(at, amount, [wallet.clone(), pending.clone()]);
+        let number = |number: u64| json!({"N": number.to_string()});
+        let mut item = json!({
+            "PK": {"S": format!("USER#{user}")}, "SK": {"S": format!("WITHDRAW#{id}")}, "amount": number(amount),
+            "at": number(at), "status": {"S": "pending"},
+        });
+        let (end, ended_at) = (dice.random_range(0..3), at + dice.random_range(0..90_000_000));
+        if end > 0 {
+            item["ended_at"] = number(ended_at);
+            item["status"] = json!({"S": "voided"});
+            self.transfer(ended_at, amount, [pending, wallet.clone()]);
+        }
+        let paid = if end == 2 { dice.random_range(1..=amount) } else { 0 };
+        if paid > 0 {
+            item["status"] = json!({"S": "posted"});
+            item["posted_amount"] = number(paid);
+            self.transfer(ended_at, paid, [wallet, "external".to_owned()]);
+        }
+        let mut copies = vec![(format!("AT#WITHDRAW#{at:013}#{id}"), item.clone())];
+        if end > 0 && paid < amount {
+            let back = json!({"PK": item["PK"], "amount": number(amount - paid), "at": number(ended_at)});
+            copies.push((format!("AT#RETURN#{ended_at:013}#{id}"), back));
+        }
+        self.items.push(item);
+        for (sk, mut copy) in copies {
+            copy["SK"] = json!({"S": sk});
+            self.items.push(copy);
+        }
+    }
+
+    fn transfer(&mut self, at: u64, amount: u64, [from, to]: [String; 2]) {
         let day = day();
         self.in_day += usize::from((day.start..day.end).contains(&at));
         for (account, amount) in [(from, -i128::from(amount)), (to, i128::from(amount))] {
             if let Some(user) = account.strip_prefix("wallet:") {
                 *self.wallets.entry(user.to_owned()).or_default() += amount;
+            }
+            if let Some(user) = account.strip_prefix("pending:") {
+                *self.pending.entry(user.to_owned()).or_default() += amount;
             }
             if at < day.end {
                 *self.accounts.entry(account).or_default() += amount;
@@ -180,10 +229,10 @@ proptest! {
         prop_assert_eq!(lines.len(), ledger.in_day);
         let order = |line: &Line| (line.time.clone(), line.kind.clone(), line.user.clone(), line.id.clone());
         prop_assert!(lines.is_sorted_by_key(order));
-        let Classes { external, wallets, packets } = summary.closing.accounts;
-        prop_assert_eq!(external + wallets + packets, 0);
-        let held = ["external", "wallet:", "packet:"].map(|class| ledger.held(class));
-        prop_assert_eq!(held, [external, wallets, packets]);
+        let Classes { external, wallets, pending, packets } = summary.closing.accounts;
+        prop_assert_eq!(external + wallets + pending + packets, 0);
+        let held = ["external", "wallet:", "pending:", "packet:"].map(|class| ledger.held(class));
+        prop_assert_eq!(held, [external, wallets, pending, packets]);
         prop_assert_eq!(summary.state.verdict, "equal");
         // Random withdrawals may exceed what was deposited, and slips of the next day's packets don't matter.
         let others = summary.problems.problems.iter().filter(|problem| problem.kind != "negative");
@@ -196,6 +245,7 @@ proptest! {
             for (account, amount) in [(&line.debit, -i128::from(line.amount)), (&line.credit, line.amount.into())] {
                 *match account.split(':').next().unwrap() {
                     "wallet" => &mut classes.wallets,
+                    "pending" => &mut classes.pending,
                     "packet" => &mut classes.packets,
                     _ => &mut classes.external,
                 } += amount;

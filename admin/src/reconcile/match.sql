@@ -64,6 +64,13 @@ FROM compared WHERE least <> most;
 INSERT INTO difference SELECT 'day-differs', subject, ledger, transfers, row FROM compared WHERE NOT is_in_day;
 
 INSERT INTO difference SELECT 'missing-in-transfers', subject, shown, 'nothing', NULL FROM lone_entry;
+-- The bank has paid a withdrawal that is pending here, is voided, or was posted on another day.
 INSERT INTO difference
-SELECT iif(time >= day.start AND time < day.end, 'missing-in-ledger', 'outside-day'), subject, 'nothing', shown, row
-FROM lone_transfer, day;
+SELECT CASE withdrawal.status WHEN 'posted' THEN 'posted-on-another-day' ELSE 'paid-but-' || withdrawal.status END, subject,
+    withdrawal.status || ', ' || withdrawal.amount || ' reserved at ' || withdrawal.time || ifnull(', ended at ' || withdrawal.ended, ''),
+    shown, row
+FROM lone_transfer JOIN withdrawal USING (id, user) WHERE kind = 'withdrawal';
+INSERT INTO difference
+SELECT iif(lone_transfer.time >= day.start AND lone_transfer.time < day.end, 'missing-in-ledger', 'outside-day'), subject, 'nothing', shown, row
+FROM lone_transfer, day
+WHERE kind <> 'withdrawal' OR NOT EXISTS (SELECT 1 FROM withdrawal WHERE (withdrawal.id, withdrawal.user) = (lone_transfer.id, lone_transfer.user));

@@ -30,6 +30,10 @@ const MATCH: &str = include_str!("match.sql");
 const ADD_ENTRY: &str = "
     INSERT INTO entry (row, id, kind, user, amount, currency, time)
     VALUES (?1, ?2 ->> 'id', ?2 ->> 'kind', ?2 ->> 'user', ?2 ->> 'amount', ?2 ->> 'currency', ?2 ->> 'time')";
+/// Adds a withdrawal in two steps.
+const ADD_WITHDRAWAL: &str = "
+    INSERT INTO withdrawal
+    SELECT ?1 ->> 'id', ?1 ->> 'user', ?1 ->> 'amount', ?1 ->> 'status', ?1 ->> 'time', ?1 ->> 'ended'";
 /// Adds a difference: its kind; its subject, such as `deposit first of ann`; what the journal says, or what a transfer repeats; what the
 /// transfers say. Last comes the row of the transfer in its file.
 const ADD_DIFFERENCE: &str = "INSERT INTO difference VALUES (?, ?, ?, ?, ?)";
@@ -119,10 +123,24 @@ fn read_journal(
     if sums(database, "entry", &summary.currency)? != summary.entries {
         return Err(damaged("its sums are not those of its summary".to_owned()));
     }
-    for kind in MovementKind::ALL.into_iter().filter(|kind| !kinds.contains(kind)) {
-        database.execute("DELETE FROM entry WHERE kind = ?", [kind.name()])?;
+    for kind in KINDS.into_iter().filter(|kind| !kinds.iter().any(|one| one.name() == *kind)) {
+        database.execute("DELETE FROM entry WHERE kind = ?", [kind])?;
     }
+    read_withdrawals(journal, database)?;
     Ok(sums(database, "entry", &summary.currency)?)
+}
+
+/// Reads the journal's withdrawals in two steps into `database`. A journal of before there were any has none.
+fn read_withdrawals(journal: &Path, database: &Connection) -> Result<(), Failed> {
+    let path = journal.join(journal::WITHDRAWALS);
+    if !path.exists() {
+        return Ok(());
+    }
+    for line in BufReader::new(File::open(&path).map_err(in_file(&path))?).lines() {
+        let mut add = database.prepare_cached(ADD_WITHDRAWAL)?;
+        add.execute([line.map_err(in_file(&path))?])?;
+    }
+    Ok(())
 }
 
 /// The sums of a table's movements in a currency.

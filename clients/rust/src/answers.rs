@@ -216,11 +216,50 @@ pub struct Share {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Wallet {
     pub user_id: String,
+    /// What the user can use.
     pub balance: u64,
+    /// What pending withdrawals have reserved.
+    pub pending: u64,
     pub currency: String,
     /// Only for the operator, and if the user is suspended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspension: Option<Suspension>,
+}
+
+/// A withdrawal.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Withdrawal {
+    pub user_id: String,
+    pub withdrawal_id: String,
+    pub amount: u64,
+    /// `pending`, `posted` or `voided`.
+    pub status: String,
+    /// What has left; `None` while it is pending.
+    pub posted_amount: Option<u64>,
+    /// `operator` or `user`.
+    pub requested_by: String,
+    pub note: Option<String>,
+    pub at: String,
+    pub ended_at: Option<String>,
+    /// Only for the operator: the principals who signed the request and its end, as IAM names them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_by: Option<String>,
+    /// The wallet as it is now. A list leaves these three out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub balance: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub currency: Option<String>,
+}
+
+/// A page of pending withdrawals.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Withdrawals {
+    pub withdrawals: Vec<Withdrawal>,
+    pub next_cursor: Option<String>,
 }
 
 /// Why a user is suspended, and since when.
@@ -315,6 +354,12 @@ pub struct Movement {
     pub amount: i64,
     pub at: String,
     pub packet_id: Option<String>,
+    /// How far a withdrawal is: `pending`, `posted` or `voided`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
+    /// What a withdrawal says to its user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// Only for the operator: the principal who signed a deposit or a withdrawal, as IAM names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,

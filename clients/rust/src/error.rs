@@ -62,12 +62,20 @@ pub enum ProblemCode {
     DailyLimitExceeded,
     /// No such packet.
     PacketNotFound,
+    /// No such withdrawal.
+    WithdrawalNotFound,
     /// No such route.
     RouteNotFound,
     /// The route has other methods.
     MethodNotAllowed,
     /// The body is too large.
     PayloadTooLarge,
+    /// The withdrawal is posted, or with another amount.
+    WithdrawalPosted,
+    /// The withdrawal is voided.
+    WithdrawalVoided,
+    /// As many withdrawals of the user are pending as may be.
+    TooManyPending,
     /// The same key or id, with another payload.
     IdempotencyKeyReused,
     /// Too many requests, or too many wrong passphrases.
@@ -123,6 +131,8 @@ pub enum Limit {
     AmountADay(u64),
     /// The most grabs of a user in a minute, in each process of the service.
     GrabsAMinute(u64),
+    /// The most pending withdrawals that a user may have asked for.
+    PendingWithdrawals(u64),
     /// The most requests of a user in a second, in each process of the service.
     RequestsASecond(u64),
     /// The most wrong passphrases of a user for one packet in a minute.

@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 pub use answers::{
     Best, FoundPackets, GrabResult, Mine, Movement, Movements, Packet, PacketClaim, PacketClaims, SendRequest, Sending,
     SentPackets, Share, Split, Status, SuspendedUser, Suspension, Totals, UserClaim, UserClaims, UserLimits, Wallet,
+    Withdrawal, Withdrawals,
 };
 pub use error::{Error, FieldError, Limit, Problem, ProblemCode};
 pub use transport::Transport;
@@ -277,8 +278,50 @@ impl<T: Transport> Client<T> {
     }
 
     /// For the operator: takes money out of a wallet. The same id and amount again move no money.
-    pub async fn withdraw(&self, user_id: &str, withdrawal_id: &str, amount: u64) -> Result<Wallet, Error> {
+    pub async fn withdraw(&self, user_id: &str, withdrawal_id: &str, amount: u64) -> Result<Withdrawal, Error> {
         self.movement(user_id, "withdrawals", withdrawal_id, amount).await
+    }
+
+    /// For the operator: reserves money for a withdrawal, which is pending until it is posted or voided. The user sees the note.
+    pub async fn reserve(
+        &self,
+        user_id: &str,
+        withdrawal_id: &str,
+        amount: u64,
+        note: Option<&str>,
+    ) -> Result<Withdrawal, Error> {
+        let body = json!({"amount": amount, "pending": true, "note": note});
+        self.write(Method::PUT, &withdrawal(user_id, withdrawal_id, ""), &body).await
+    }
+
+    /// For the operator: returns a withdrawal.
+    pub async fn withdrawal(&self, user_id: &str, withdrawal_id: &str) -> Result<Withdrawal, Error> {
+        self.get(&withdrawal(user_id, withdrawal_id, "")).await
+    }
+
+    /// For the operator: ends a pending withdrawal that was paid out, once. What `amount` leaves goes back; `None`: all was paid out.
+    pub async fn post_withdrawal(
+        &self,
+        user_id: &str,
+        withdrawal_id: &str,
+        amount: Option<u64>,
+    ) -> Result<Withdrawal, Error> {
+        self.write(Method::POST, &withdrawal(user_id, withdrawal_id, "/post"), &json!({"amount": amount})).await
+    }
+
+    /// For the operator: ends a pending withdrawal that was not paid out, once.
+    pub async fn void_withdrawal(&self, user_id: &str, withdrawal_id: &str) -> Result<Withdrawal, Error> {
+        self.write(Method::POST, &withdrawal(user_id, withdrawal_id, "/void"), &json!({})).await
+    }
+
+    /// For the operator: returns one page of the pending withdrawals, the oldest first, of those before a time (RFC 3339).
+    pub async fn pending_withdrawals(&self, before: Option<&str>, page: Page<'_>) -> Result<Withdrawals, Error> {
+        self.query("/operator/withdrawals", &[("before", before)], page).await
+    }
+
+    /// Asks for money out of the caller's wallet. The same id again is the same withdrawal.
+    pub async fn ask_withdrawal(&self, id: &str, amount: u64, note: Option<&str>) -> Result<Withdrawal, Error> {
+        self.write(Method::POST, "/me/withdrawals", &json!({"id": id, "amount": amount, "note": note})).await
     }
 
     /// For the operator: returns any user's wallet.
@@ -376,7 +419,13 @@ impl<T: Transport> Client<T> {
         self.ask(request).await.map(drop)
     }
 
-    async fn movement(&self, user_id: &str, kind: &str, id: &str, amount: u64) -> Result<Wallet, Error> {
+    async fn movement<V: DeserializeOwned>(
+        &self,
+        user_id: &str,
+        kind: &str,
+        id: &str,
+        amount: u64,
+    ) -> Result<V, Error> {
         let path = format!("/wallets/{}/{kind}/{}", segment(user_id), segment(id));
         self.write(Method::PUT, &path, &json!({"amount": amount})).await
     }
@@ -482,6 +531,11 @@ fn with_json(request: Builder, body: &impl Serialize) -> Result<Request<Bytes>, 
 
 fn read<V: DeserializeOwned>(response: &Response<Bytes>) -> Result<V, Error> {
     serde_json::from_slice(response.body()).map_err(Error::Json)
+}
+
+/// The path of a withdrawal, and what follows it.
+fn withdrawal(user_id: &str, withdrawal_id: &str, rest: &str) -> String {
+    format!("/wallets/{}/withdrawals/{}{rest}", segment(user_id), segment(withdrawal_id))
 }
 
 fn segment(text: &str) -> impl std::fmt::Display + '_ {

@@ -84,6 +84,12 @@ pub enum Data {
     PacketSettled(PacketSettled),
     /// The same, if some slips were refunded: their amount is in the sender's wallet.
     PacketRefunded(PacketSettled),
+    /// A withdrawal is pending.
+    WithdrawalRequested(WithdrawalRequested),
+    /// A pending withdrawal is paid out.
+    WithdrawalPosted(WithdrawalPosted),
+    /// A pending withdrawal is back in the wallet.
+    WithdrawalVoided(WithdrawalVoided),
     /// A type of event that this client does not know: ignore it.
     Other {
         /// Its type.
@@ -122,6 +128,44 @@ pub struct SlipClaimed {
     pub amount: u64,
     pub currency: String,
     pub grabbed_at: String,
+}
+
+/// A withdrawal is pending.
+#[expect(missing_docs, reason = "the fields are those of the contract")]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct WithdrawalRequested {
+    pub user_id: String,
+    pub withdrawal_id: String,
+    pub amount: u64,
+    pub currency: String,
+    pub requested_by: String,
+    pub note: Option<String>,
+    pub at: String,
+}
+
+/// A pending withdrawal is paid out.
+#[expect(missing_docs, reason = "the fields are those of the contract")]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct WithdrawalPosted {
+    pub user_id: String,
+    pub withdrawal_id: String,
+    pub amount: u64,
+    pub currency: String,
+    pub requested_by: String,
+    pub posted_amount: u64,
+    pub ended_at: String,
+}
+
+/// A pending withdrawal is back in the wallet.
+#[expect(missing_docs, reason = "the fields are those of the contract")]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct WithdrawalVoided {
+    pub user_id: String,
+    pub withdrawal_id: String,
+    pub amount: u64,
+    pub currency: String,
+    pub requested_by: String,
+    pub ended_at: String,
 }
 
 /// The operator closed a packet.
@@ -233,6 +277,9 @@ fn event(id: &str, body: &[u8]) -> Result<Event, serde_json::Error> {
         "PacketClosed" => Data::PacketClosed(serde_json::from_value(data)?),
         "PacketSettled" => Data::PacketSettled(serde_json::from_value(data)?),
         "PacketRefunded" => Data::PacketRefunded(serde_json::from_value(data)?),
+        "WithdrawalRequested" => Data::WithdrawalRequested(serde_json::from_value(data)?),
+        "WithdrawalPosted" => Data::WithdrawalPosted(serde_json::from_value(data)?),
+        "WithdrawalVoided" => Data::WithdrawalVoided(serde_json::from_value(data)?),
         _ => Data::Other { kind, data },
     };
     Ok(Event { id: id.to_owned(), timestamp, data })

@@ -59,19 +59,14 @@ impl<'de> Deserialize<'de> for Texts {
 }
 
 /// The packet of a request's body, or the body's errors.
-pub fn new_packet(
-    request: &Request,
-    sender: UserId,
-    limits: &Limits,
-    takes_tickets: bool,
-) -> Result<NewPacket, Problem> {
+pub fn new_packet(request: &Request, sender: UserId, limits: &Limits) -> Result<NewPacket, Problem> {
     let body = parse_body(request, BODY_BYTES_MAX)?
         .ok_or_else(|| Problem::new(Code::InvalidRequest, "The body must be a JSON object."))?;
-    within_limits(sender, body, limits, takes_tickets)
+    within_limits(sender, body, limits)
 }
 
 /// The packet, or all errors.
-fn within_limits(sender: UserId, body: SendBody, limits: &Limits, takes_tickets: bool) -> Result<NewPacket, Problem> {
+fn within_limits(sender: UserId, body: SendBody, limits: &Limits) -> Result<NewPacket, Problem> {
     let mut fields = Fields::default();
     let split = match &*body.split {
         "random" => Some(Split::Random),
@@ -114,13 +109,10 @@ fn within_limits(sender: UserId, body: SendBody, limits: &Limits, takes_tickets:
         None => Some(None),
         Some(users) => recipients(&users, &mut fields).map(Some),
     };
-    let wants_ticket = match (body.eligibility.as_deref(), takes_tickets) {
-        (None, _) => Some(false),
-        (Some("ticket"), true) => Some(true),
-        (Some("ticket"), false) => {
-            fields.check("eligibility", None, "needs the keys of tickets, which this deployment does not have")
-        }
-        _ => fields.check("eligibility", None, "must be ticket"),
+    let wants_ticket = match body.eligibility.as_deref() {
+        None => Some(false),
+        Some("ticket") => Some(true),
+        Some(_) => fields.check("eligibility", None, "must be ticket"),
     };
     let labels = labels(body.cover.as_deref(), body.reference.as_deref(), body.metadata, &mut fields);
     fields.finish()?;

@@ -1,5 +1,5 @@
 //! `POST /packets`: a user sends a packet, or the operator does it for them. `POST /operator/packets/{packet_id}/close`: the operator
-//! closes one.
+//! closes one. `POST /me/withdrawals`: a user asks for money out of their wallet.
 
 mod body;
 
@@ -10,36 +10,39 @@ use lambda_http::http::StatusCode;
 use lambda_http::{Body, Request, Response};
 use shared::domain::{Limits, PacketId, Summary, Terms};
 use shared::http::{
-    Answer, Code, Fields, Limit, PacketBody, Problem, Route, Viewer, Who, before_deadline, idempotency_key, operator, reason,
-    respond, route, user_of,
+    Answer, Code, Fields, Limit, PacketBody, Problem, Route, Viewer, Who, before_deadline, caller, idempotency_key,
+    operator, reason, respond, route, user_of, withdrawal_of_user, withdrawal_received,
 };
 use shared::ports::{HotStore, Table};
-use shared::service::{ClosePacket, PacketView, SendOutcome, SendPacket, Status};
+use shared::service::{ClosePacket, PacketView, SendOutcome, SendPacket, Status, Wallets};
 
 pub use body::new_packet;
 
 /// When a client may ask again while sending is paused, in seconds.
 const PAUSED_RETRY_S: u64 = 60;
 
-/// Answers a request of the send function.
+/// Answers a request of the send function. Without `wallets` users can't ask for withdrawals.
 pub async fn handle<T: Table, H: HotStore>(
     send: &SendPacket<T, H>,
     close: &ClosePacket<T, H>,
+    wallets: Option<&Wallets<T>>,
     request: Request,
 ) -> Response<Body> {
     let begun = Instant::now();
-    let result = before_deadline(&request, answer(send, close, &request)).await;
+    let result = before_deadline(&request, answer(send, close, wallets, &request)).await;
     respond(&request, result, begun.elapsed())
 }
 
 async fn answer<T: Table, H: HotStore>(
     send: &SendPacket<T, H>,
     close: &ClosePacket<T, H>,
+    wallets: Option<&Wallets<T>>,
     request: &Request,
 ) -> Result<Answer, Problem> {
     match route(request)? {
         Route::Send(who) => send_packet(send, request, who).await,
         Route::Close(id) => close_packet(close, request, id).await,
+        Route::AskWithdrawal => ask_withdrawal(wallets, request).await,
         _ => Err(Problem::route_not_found()),
     }
 }
@@ -59,6 +62,15 @@ async fn close_packet<T: Table, H: HotStore>(
     Answer::ok_at(&PacketBody::single(&packet, Viewer::Operator), close.now())
 }
 
+async fn ask_withdrawal<T: Table>(wallets: Option<&Wallets<T>>, request: &Request) -> Result<Answer, Problem> {
+    let user = caller(request)?;
+    let refused = || Problem::new(Code::Forbidden, "Users can't ask for withdrawals here.");
+    let wallets = wallets.ok_or_else(refused)?;
+    let asked = withdrawal_of_user(request)?;
+    let outcome = wallets.withdraw(&user, &asked, Some(Limits::PENDING_WITHDRAWALS), None).await?;
+    withdrawal_received(wallets, outcome, Viewer::User(&user)).await
+}
+
 async fn send_packet<T: Table, H: HotStore>(
     send: &SendPacket<T, H>,
     request: &Request,
@@ -66,7 +78,7 @@ async fn send_packet<T: Table, H: HotStore>(
 ) -> Result<Answer, Problem> {
     let sender = user_of(request, who)?;
     let key = idempotency_key(request)?;
-    let packet = new_packet(request, sender, send.limits(), send.takes_tickets())?;
+    let packet = new_packet(request, sender, send.limits())?;
     match send.send(packet, &key).await? {
         SendOutcome::Sent(terms) => {
             let id = terms.id;
@@ -84,6 +96,9 @@ async fn send_packet<T: Table, H: HotStore>(
         SendOutcome::StartOutOfRange => {
             let days = Limits::START_AHEAD_MAX.as_secs() / 86_400;
             Err(Problem::field("starts_at", format!("must be in the future, at most {days} days ahead")))
+        }
+        SendOutcome::NoTicketKeys => {
+            Err(Problem::field("eligibility", "needs the keys of tickets, which this deployment does not have"))
         }
         SendOutcome::Paused => Err(Problem {
             retry_after_s: Some(PAUSED_RETRY_S),

@@ -62,6 +62,7 @@ pub async fn handle<T: Table, H: HotStore>(
     // Past its deadline a run only counts.
     let deadline = if event.look { Instant::now() } else { deadline };
     let report = settle.run(event.range()?, deadline).await?;
+    let report = settle.with_pending(report).await;
     tracing::info!(?report, "settled");
     Ok(report)
 }

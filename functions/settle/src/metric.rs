@@ -13,6 +13,7 @@ pub fn metric(report: &Report, table: &str, now: Timestamp) -> Value {
         ("RefundedPackets", "Count", Some(report.refunded_packets)),
         ("RefundedSlips", "Count", Some(report.refunded_slips)),
         ("DueAge", "Seconds", Some(report.oldest_due_s)),
+        ("PendingAge", "Seconds", report.oldest_pending_s),
         ("OutboxDepth", "Count", report.outbox_left),
         ("OutboxAge", "Milliseconds", report.oldest_outbox_ms),
     ];
@@ -33,11 +34,12 @@ mod tests {
 
     #[test]
     fn every_metric_that_is_declared_has_a_value() {
-        let report = Report { outbox_left: Some(3), oldest_outbox_ms: Some(9), ..Report::default() };
+        let report =
+            Report { outbox_left: Some(3), oldest_outbox_ms: Some(9), oldest_pending_s: Some(5), ..Report::default() };
         let line = metric(&report, "hongbao", Timestamp::from_ms(7));
-        assert_eq!(declared(&line).iter().filter(|name| line[**name].is_u64()).count(), 7);
+        assert_eq!(declared(&line).iter().filter(|name| line[**name].is_u64()).count(), 8);
         assert_eq!((&line["_aws"]["Timestamp"], &line["Table"]), (&json!(7), &json!("hongbao")));
-        assert_eq!((&line["OutboxDepth"], &line["OutboxAge"]), (&json!(3), &json!(9)));
+        assert_eq!((&line["OutboxDepth"], &line["OutboxAge"], &line["PendingAge"]), (&json!(3), &json!(9), &json!(5)));
     }
 
     #[test]

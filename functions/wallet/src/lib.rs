@@ -6,13 +6,17 @@ use std::time::Instant;
 use lambda_http::http::StatusCode;
 use lambda_http::{Body, Request, Response};
 use serde::{Deserialize, Serialize};
-use shared::domain::{Amount, MAX_BALANCE, MAX_MOVEMENT, OperatorReason, ReasonError, RequestKey, UserId};
+use shared::domain::{
+    Amount, MAX_BALANCE, MAX_MOVEMENT, OperatorReason, ReasonError, RequestKey, Signer, Timestamp, UserId,
+    WithdrawalEnd,
+};
 use shared::http::{
     Answer, Code, Fields, Int, LimitsBody, MovementRow, MovementsAsked, MovementsBody, Page, Problem, Route,
-    SendingBody, SuspensionBody, Viewer, WalletBody, before_deadline, movements_asked, operator, parse_body, respond,
-    route, suspension_asked,
+    SendingBody, SuspensionBody, Viewer, WalletBody, WithdrawalRow, WithdrawalsBody, before_deadline, movements_asked,
+    operator, optional, page_with, parse_body, respond, route, suspension_asked, withdrawal_ended,
+    withdrawal_of_operator, withdrawal_received, withdrawal_shown,
 };
-use shared::ledger::MovementOutcome;
+use shared::ledger::{DepositOutcome, EndOutcome};
 use shared::ports::Table;
 use shared::service::Wallets;
 
@@ -20,7 +24,7 @@ const BODY_BYTES_MAX: usize = 16 * 1_024;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct MovementBody {
+struct DepositBody {
     amount: Int,
 }
 
@@ -43,15 +47,33 @@ async fn answer<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Ans
     let by = operator(request)?;
     match route {
         Route::Deposit(user, id) => {
-            let (user, id, amount) = movement(request, user, "deposit_id", id)?;
+            let (user, id, amount) = deposit(request, user, id)?;
             let outcome = wallets.deposit(&user, &id, amount, Some(&by)).await?;
-            moved(wallets, &user, outcome).await
+            deposited(wallets, &user, outcome).await
         }
         Route::Withdrawal(user, id) => {
-            let (user, id, amount) = movement(request, user, "withdrawal_id", id)?;
-            let outcome = wallets.withdraw(&user, &id, amount, Some(&by)).await?;
-            moved(wallets, &user, outcome).await
+            let (user, asked) = withdrawal_of_operator(request, user, id)?;
+            let outcome = wallets.withdraw(&user, &asked, None, Some(&by)).await?;
+            withdrawal_received(wallets, outcome, Viewer::Operator).await
         }
+        Route::ViewWithdrawal(user, id) => {
+            let user = user_id(user)?;
+            let found = match id.parse() {
+                Ok(id) => wallets.withdrawal(&user, &id).await?,
+                Err(_) => None,
+            };
+            let found = found.ok_or_else(withdrawal_not_found)?;
+            withdrawal_shown(wallets, StatusCode::OK, &found, Viewer::Operator).await
+        }
+        Route::PostWithdrawal(user, id) => {
+            let (user, id, amount) = withdrawal_ended(request, user, id, true)?;
+            end(wallets, &user, &id, WithdrawalEnd::Post(amount), &by).await
+        }
+        Route::VoidWithdrawal(user, id) => {
+            let (user, id, _) = withdrawal_ended(request, user, id, false)?;
+            end(wallets, &user, &id, WithdrawalEnd::Void, &by).await
+        }
+        Route::PendingWithdrawals => pending_withdrawals(wallets, request).await,
         Route::Wallet(user) => {
             let user = user_id(user)?;
             let (wallet, suspension) = wallets.account(&user).await?;
@@ -145,18 +167,13 @@ fn user_id(text: &str) -> Result<UserId, Problem> {
     text.parse().map_err(|error| Problem::field("user_id", format!("{error}")))
 }
 
-/// The user, the id and the amount of a deposit or a withdrawal, or all errors.
-pub fn movement(
-    request: &Request,
-    user: &str,
-    id_field: &str,
-    id: &str,
-) -> Result<(UserId, RequestKey, Amount), Problem> {
-    let body: MovementBody = parse_body(request, BODY_BYTES_MAX)?
+/// The user, the id and the amount of a deposit, or all errors.
+pub fn deposit(request: &Request, user: &str, id: &str) -> Result<(UserId, RequestKey, Amount), Problem> {
+    let body: DepositBody = parse_body(request, BODY_BYTES_MAX)?
         .ok_or_else(|| Problem::new(Code::InvalidRequest, "The body must be a JSON object."))?;
     let mut fields = Fields::default();
     let user = fields.check("user_id", user.parse().ok(), "is not a user id");
-    let id = fields.check(id_field, id.parse().ok(), "must be 1 to 64 characters of A-Z a-z 0-9 _ -");
+    let id = fields.check("deposit_id", id.parse().ok(), "must be 1 to 64 characters of A-Z a-z 0-9 _ -");
     let most = MAX_MOVEMENT.minor_units();
     let amount = body.amount.within(1..=most).map(Amount::new);
     let amount = fields.check("amount", amount, format!("must be an integer from 1 to {most}"));
@@ -167,25 +184,62 @@ pub fn movement(
     }
 }
 
-async fn moved<T: Table>(wallets: &Wallets<T>, user: &UserId, outcome: MovementOutcome) -> Result<Answer, Problem> {
+async fn deposited<T: Table>(wallets: &Wallets<T>, user: &UserId, outcome: DepositOutcome) -> Result<Answer, Problem> {
     let status = match outcome {
-        MovementOutcome::Moved => StatusCode::CREATED,
-        MovementOutcome::Replayed => StatusCode::OK,
-        MovementOutcome::IdReused => {
+        DepositOutcome::Moved => StatusCode::CREATED,
+        DepositOutcome::Replayed => StatusCode::OK,
+        DepositOutcome::IdReused => {
             return Err(Problem::new(Code::IdempotencyKeyReused, "This id was used for another amount."));
         }
-        MovementOutcome::InsufficientBalance => {
-            return Err(Problem::new(Code::InsufficientBalance, "The wallet holds less than the withdrawal."));
-        }
-        MovementOutcome::Suspended => return Err(Problem::account_suspended()),
-        MovementOutcome::TooFull => {
+        DepositOutcome::TooFull => {
             return Err(Problem::field("amount", format!("would raise the balance above {MAX_BALANCE}")));
         }
-        MovementOutcome::AboveLimit(most) => {
+        DepositOutcome::AboveLimit(most) => {
             return Err(Problem::field("amount", format!("must be an integer from 1 to {most}")));
         }
     };
     Answer::json(status, &WalletBody::new(user, &wallets.wallet(user).await?, wallets.currency()))
+}
+
+async fn end<T: Table>(
+    wallets: &Wallets<T>,
+    user: &UserId,
+    id: &RequestKey,
+    end: WithdrawalEnd,
+    by: &Signer,
+) -> Result<Answer, Problem> {
+    match wallets.end_withdrawal(user, id, end, Some(by)).await? {
+        EndOutcome::Ended(ended) | EndOutcome::Replayed(ended) => {
+            withdrawal_shown(wallets, StatusCode::OK, &ended, Viewer::Operator).await
+        }
+        EndOutcome::Posted => {
+            Err(Problem::new(Code::WithdrawalPosted, "The withdrawal is posted, and not as this request asks."))
+        }
+        EndOutcome::Voided => Err(Problem::new(Code::WithdrawalVoided, "The withdrawal is voided.")),
+        EndOutcome::NotFound => Err(withdrawal_not_found()),
+        EndOutcome::AboveAmount(most) => {
+            Err(Problem::field("amount", format!("must be an integer from 1 to {most}, the reserved amount")))
+        }
+    }
+}
+
+fn withdrawal_not_found() -> Problem {
+    Problem::new(Code::WithdrawalNotFound, "There is no such withdrawal.")
+}
+
+async fn pending_withdrawals<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Answer, Problem> {
+    let mut fields = Fields::default();
+    let is_pending = |text: &str| (text == "pending").then_some(());
+    optional(&mut fields, request, "state", "must be pending", is_pending);
+    let a_time = "must be a time such as 2026-11-20T13:30:00.120Z";
+    let before = optional(&mut fields, request, "before", a_time, |text| text.parse::<Timestamp>().ok());
+    let list = format!("pending withdrawals before {}", before.map_or(u64::MAX, Timestamp::ms));
+    let page = page_with(fields, request, &list)?;
+    let slice = wallets.pending_withdrawals(before, page.cursor, page.limit).await?;
+    Answer::ok(&WithdrawalsBody {
+        withdrawals: slice.rows.iter().map(|row| WithdrawalRow::new(row, Viewer::Operator)).collect(),
+        next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
+    })
 }
 
 async fn movements<T: Table>(wallets: &Wallets<T>, request: &Request, user: UserId) -> Result<Answer, Problem> {

@@ -31,7 +31,7 @@ const fn route(method: &'static str, path: &'static str, function: Function) -> 
 }
 
 /// All routes. Beside each GET, template.yaml has a HEAD with the same function. Any other request has the route key [`DEFAULT_KEY`] and goes to [`DEFAULT`].
-pub const ROUTES: [Route; 29] = [
+pub const ROUTES: [Route; 34] = [
     route("POST", "/packets", Function::Send),
     route("POST", "/packets/{packet_id}/grab", Function::Grab),
     route("GET", "/packets/{packet_id}", Function::View),
@@ -42,6 +42,11 @@ pub const ROUTES: [Route; 29] = [
     route("GET", "/me/movements", Function::View),
     route("PUT", "/wallets/{user_id}/deposits/{deposit_id}", Function::Wallet),
     route("PUT", "/wallets/{user_id}/withdrawals/{withdrawal_id}", Function::Wallet),
+    route("GET", "/wallets/{user_id}/withdrawals/{withdrawal_id}", Function::Wallet),
+    route("POST", "/wallets/{user_id}/withdrawals/{withdrawal_id}/post", Function::Wallet),
+    route("POST", "/wallets/{user_id}/withdrawals/{withdrawal_id}/void", Function::Wallet),
+    route("GET", "/operator/withdrawals", Function::Wallet),
+    route("POST", "/me/withdrawals", Function::Send),
     route("GET", "/wallets/{user_id}", Function::Wallet),
     route("GET", "/wallets/{user_id}/movements", Function::Wallet),
     route("POST", "/users/{user_id}/packets", Function::Send),

@@ -30,6 +30,8 @@ impl Limits {
     pub const PASSPHRASE_CHARS_MAX: usize = 64;
     /// The most wrong passphrases of a user for one packet in a minute.
     pub const WRONG_PASSPHRASES_A_MINUTE: u32 = 10;
+    /// The most pending withdrawals that a user may have asked for.
+    pub const PENDING_WITHDRAWALS: u32 = 3;
     /// The most recipients of a packet.
     pub const RECIPIENTS_MAX: usize = 500;
     /// How far ahead a packet's start can be.

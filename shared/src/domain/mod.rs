@@ -16,6 +16,7 @@ mod summary;
 mod text;
 mod time;
 mod wallet;
+mod withdrawal;
 
 pub use amounts::{Amounts, AmountsError};
 pub use day::{DailyLimit, Day, DayZone};
@@ -32,3 +33,4 @@ pub use summary::{Best, Summary};
 pub use text::{Passphrase, is_plain};
 pub use time::Timestamp;
 pub use wallet::{ClaimRecord, Movement, MovementFilter, MovementKind, Wallet};
+pub use withdrawal::{Note, Requester, Withdrawal, WithdrawalEnd, WithdrawalRequest, WithdrawalState};

@@ -2,12 +2,15 @@ use super::id::{PacketId, Signer, UserId};
 use super::money::Amount;
 use super::slip::Claim;
 use super::time::Timestamp;
+use super::withdrawal::Note;
 
 /// A user's wallet, and the totals that their histories show. A user never seen before has nothing.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Wallet {
-    /// The money in it.
+    /// The money in it that its owner can use.
     pub balance: Amount,
+    /// The money that pending withdrawals have reserved.
+    pub pending: Amount,
     /// Packets that the user sent.
     pub sent_count: u64,
     /// What was in them. Refunds are not subtracted.
@@ -27,6 +30,8 @@ pub enum MovementKind {
     Deposit,
     /// Slips of an expired packet came back.
     Refund,
+    /// A pending withdrawal ended, and gave back what was not paid out.
+    Return,
     /// A packet was paid for.
     Sent,
     /// Money went outside.
@@ -35,7 +40,7 @@ pub enum MovementKind {
 
 impl MovementKind {
     /// All of them, in the order of their names.
-    pub const ALL: [Self; 5] = [Self::Claim, Self::Deposit, Self::Refund, Self::Sent, Self::Withdrawal];
+    pub const ALL: [Self; 6] = [Self::Claim, Self::Deposit, Self::Refund, Self::Return, Self::Sent, Self::Withdrawal];
 
     /// The kind with this name.
     pub fn named(name: &str) -> Option<Self> {
@@ -48,6 +53,7 @@ impl MovementKind {
             Self::Claim => "claim",
             Self::Deposit => "deposit",
             Self::Refund => "refund",
+            Self::Return => "return",
             Self::Sent => "sent",
             Self::Withdrawal => "withdrawal",
         }
@@ -69,6 +75,10 @@ pub struct Movement {
     pub packet_id: Option<PacketId>,
     /// The principal who signed a deposit or a withdrawal, or who repaired a claim. Older items don't say.
     pub by: Option<Signer>,
+    /// How far a withdrawal is now. Others have none.
+    pub status: Option<&'static str>,
+    /// What a withdrawal says to its user.
+    pub note: Option<Note>,
 }
 
 /// Which movements are asked for.

@@ -70,7 +70,7 @@ impl SdkTable {
                     .build();
                 Ok(TransactWriteItem::builder().put(put.map_err(refused)?).build())
             }
-            Write::Add { key, deltas, bound, absent } => self.add(key, deltas, *bound, *absent),
+            Write::Add { key, deltas, bounds, absent } => self.add(key, deltas, bounds, *absent),
             Write::Change { key, expect, set, remove } => self.change(key, *expect, set, remove),
         }
     }
@@ -79,7 +79,7 @@ impl SdkTable {
         &self,
         key: &Key,
         deltas: &[(&'static str, i64)],
-        bound: Option<Bound>,
+        bounds: &[Bound],
         absent: Option<&'static str>,
     ) -> Result<TransactWriteItem, TableError> {
         let mut update = Update::builder().table_name(&self.name).set_key(Some(attributes_of(key)));
@@ -92,18 +92,18 @@ impl SdkTable {
         }
         update = update.update_expression(format!("ADD {}", terms.join(", ")));
         let mut conditions = Vec::new();
-        if let Some(bound) = bound {
-            let (condition, name, value) = match bound {
-                Bound::AtLeast(name, value) => ("#b >= :b", name, value),
-                Bound::AtMost(name, value) => ("(attribute_not_exists(#b) OR #b <= :b)", name, value),
+        for (i, bound) in bounds.iter().enumerate() {
+            let (condition, name, value) = match *bound {
+                Bound::AtLeast(name, value) => (format!("#b{i} >= :b{i}"), name, value),
+                Bound::AtMost(name, value) => (format!("(attribute_not_exists(#b{i}) OR #b{i} <= :b{i})"), name, value),
             };
             conditions.push(condition);
             update = update
-                .expression_attribute_names("#b", name)
-                .expression_attribute_values(":b", AttributeValue::N(value.to_string()));
+                .expression_attribute_names(format!("#b{i}"), name)
+                .expression_attribute_values(format!(":b{i}"), AttributeValue::N(value.to_string()));
         }
         if let Some(name) = absent {
-            conditions.push("attribute_not_exists(#n)");
+            conditions.push("attribute_not_exists(#n)".to_owned());
             update = update.expression_attribute_names("#n", name);
         }
         if !conditions.is_empty() {

@@ -12,6 +12,7 @@ mod problem;
 mod request;
 mod route;
 mod views;
+mod withdrawal;
 
 pub use answer::{Answer, Keeping, REQUEST_ID, names_tag, respond};
 pub use body::{Fields, Int, parse_body, reason, suspension_asked};
@@ -24,5 +25,8 @@ pub use request::{asker, caller, idempotency_key, operator, user_of};
 pub use route::{Route, Who, route};
 pub use views::{
     ClaimRow, LimitsBody, MineView, MovementRow, MovementsBody, PacketBody, SendingBody, ShareBody, SuspensionBody,
-    Totals, Viewer, WalletBody,
+    Totals, Viewer, WalletBody, WithdrawalBody, WithdrawalRow, WithdrawalsBody,
+};
+pub use withdrawal::{
+    withdrawal_ended, withdrawal_of_operator, withdrawal_of_user, withdrawal_received, withdrawal_shown,
 };

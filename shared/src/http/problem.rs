@@ -34,12 +34,20 @@ pub enum Code {
     DailyLimitExceeded,
     /// There is no such packet.
     PacketNotFound,
+    /// There is no such withdrawal.
+    WithdrawalNotFound,
     /// There is no such route.
     RouteNotFound,
     /// The route does not have this method.
     MethodNotAllowed,
     /// The body is too large.
     PayloadTooLarge,
+    /// The withdrawal is posted, or was posted in another way.
+    WithdrawalPosted,
+    /// The withdrawal is voided.
+    WithdrawalVoided,
+    /// The user has as many pending withdrawals as they may have.
+    TooManyPending,
     /// The key or id was used before, with another body.
     IdempotencyKeyReused,
     /// The caller must wait before the next request.
@@ -54,7 +62,7 @@ pub enum Code {
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 25] = [
         Self::InvalidRequest,
         Self::Unauthenticated,
         Self::InsufficientBalance,
@@ -68,9 +76,13 @@ impl Code {
         Self::AccountSuspended,
         Self::DailyLimitExceeded,
         Self::PacketNotFound,
+        Self::WithdrawalNotFound,
         Self::RouteNotFound,
         Self::MethodNotAllowed,
         Self::PayloadTooLarge,
+        Self::WithdrawalPosted,
+        Self::WithdrawalVoided,
+        Self::TooManyPending,
         Self::IdempotencyKeyReused,
         Self::TooManyRequests,
         Self::SendingPaused,
@@ -109,9 +121,13 @@ impl Code {
             Self::AccountSuspended => (StatusCode::FORBIDDEN, "account-suspended", "Account suspended"),
             Self::DailyLimitExceeded => (StatusCode::FORBIDDEN, "daily-limit-exceeded", "Daily limit exceeded"),
             Self::PacketNotFound => (StatusCode::NOT_FOUND, "packet-not-found", "Packet not found"),
+            Self::WithdrawalNotFound => (StatusCode::NOT_FOUND, "withdrawal-not-found", "Withdrawal not found"),
             Self::RouteNotFound => (StatusCode::NOT_FOUND, "route-not-found", "Route not found"),
             Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", "Method not allowed"),
             Self::PayloadTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "payload-too-large", "Payload too large"),
+            Self::WithdrawalPosted => (StatusCode::CONFLICT, "withdrawal-posted", "Withdrawal posted"),
+            Self::WithdrawalVoided => (StatusCode::CONFLICT, "withdrawal-voided", "Withdrawal voided"),
+            Self::TooManyPending => (StatusCode::CONFLICT, "too-many-pending", "Too many pending"),
             Self::IdempotencyKeyReused => {
                 (StatusCode::UNPROCESSABLE_ENTITY, "idempotency-key-reused", "Idempotency key reused")
             }
@@ -142,6 +158,8 @@ pub enum Limit {
     RequestsASecond(u32),
     /// The most grabs of a user in a minute, by one process.
     GrabsAMinute(u32),
+    /// The most pending withdrawals that a user may have asked for.
+    PendingWithdrawals(u32),
     /// The most wrong passphrases of a user for one packet in a minute.
     WrongPassphrasesAMinute(u32),
 }

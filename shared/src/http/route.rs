@@ -49,6 +49,16 @@ pub enum Route<'a> {
     Deposit(&'a str, &'a str),
     /// `PUT /wallets/{user_id}/withdrawals/{withdrawal_id}`
     Withdrawal(&'a str, &'a str),
+    /// `GET /wallets/{user_id}/withdrawals/{withdrawal_id}`
+    ViewWithdrawal(&'a str, &'a str),
+    /// `POST /wallets/{user_id}/withdrawals/{withdrawal_id}/post`
+    PostWithdrawal(&'a str, &'a str),
+    /// `POST /wallets/{user_id}/withdrawals/{withdrawal_id}/void`
+    VoidWithdrawal(&'a str, &'a str),
+    /// `GET /operator/withdrawals`
+    PendingWithdrawals,
+    /// `POST /me/withdrawals`
+    AskWithdrawal,
     /// `GET /wallets/{user_id}`
     Wallet(&'a str),
     /// `GET /wallets/{user_id}/movements`
@@ -92,6 +102,7 @@ impl<'a> Route<'a> {
             Self::Packets(_) | Self::Claims(_) => &["limit", "cursor"],
             Self::MyMovements | Self::Movements(_) => &["from", "to", "kind", "limit", "cursor"],
             Self::Referenced => &["reference", "limit", "cursor"],
+            Self::PendingWithdrawals => &["state", "before", "limit", "cursor"],
             _ => &[],
         }
     }
@@ -120,6 +131,11 @@ impl<'a> Route<'a> {
             Self::Close(_) => "closePacket",
             Self::Deposit(..) => "deposit",
             Self::Withdrawal(..) => "withdraw",
+            Self::ViewWithdrawal(..) => "getWithdrawal",
+            Self::PostWithdrawal(..) => "postWithdrawal",
+            Self::VoidWithdrawal(..) => "voidWithdrawal",
+            Self::PendingWithdrawals => "listWithdrawals",
+            Self::AskWithdrawal => "askWithdrawal",
             Self::Wallet(_) => "getWallet",
             Self::Movements(_) => "listMovements",
             Self::Suspend(_) => "suspendUser",
@@ -143,6 +159,9 @@ impl<'a> Route<'a> {
             | Self::Claims(Who::User(id))
             | Self::Deposit(id, _)
             | Self::Withdrawal(id, _)
+            | Self::ViewWithdrawal(id, _)
+            | Self::PostWithdrawal(id, _)
+            | Self::VoidWithdrawal(id, _)
             | Self::Wallet(id)
             | Self::Movements(id)
             | Self::Share(_, id)
@@ -222,7 +241,14 @@ pub fn route(request: &Request) -> Result<Route<'_>, Problem> {
         ["wallets", user] => (READ, Route::Wallet(user)),
         ["wallets", user, "movements"] => (READ, Route::Movements(user)),
         ["wallets", user, "deposits", id] => ("PUT", Route::Deposit(user, id)),
-        ["wallets", user, "withdrawals", id] => ("PUT", Route::Withdrawal(user, id)),
+        ["wallets", user, "withdrawals", id] => {
+            let is_write = *request.method() == Method::PUT;
+            ("GET, HEAD, PUT", if is_write { Route::Withdrawal(user, id) } else { Route::ViewWithdrawal(user, id) })
+        }
+        ["wallets", user, "withdrawals", id, "post"] => ("POST", Route::PostWithdrawal(user, id)),
+        ["wallets", user, "withdrawals", id, "void"] => ("POST", Route::VoidWithdrawal(user, id)),
+        ["operator", "withdrawals"] => (READ, Route::PendingWithdrawals),
+        ["me", "withdrawals"] => ("POST", Route::AskWithdrawal),
         _ => return Err(Problem::route_not_found()),
     };
     if allow.split(", ").any(|method| request.method() == method) {

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Serialize, Serializer};
 
 use crate::domain::{
-    Amount, Best, Claim, ClaimRecord, Cover, Intervention, Movement, OperatorReason, PacketId, Reference,
-    SendingDecision, Signer, Suspension, Terms, Timestamp, UserId, UserLimits, Wallet,
+    Amount, Best, Claim, ClaimRecord, Cover, Intervention, Movement, Note, OperatorReason, PacketId, Reference,
+    RequestKey, SendingDecision, Signer, Suspension, Terms, Timestamp, UserId, UserLimits, Wallet, Withdrawal,
+    WithdrawalState,
 };
 use crate::service::{ListedClaim, PacketView, Share, Status};
 
@@ -235,6 +236,7 @@ pub struct Totals {
 pub struct WalletBody<'a> {
     user_id: &'a UserId,
     balance: Amount,
+    pending: Amount,
     currency: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     suspension: Option<SuspensionBody<'a>>,
@@ -243,7 +245,7 @@ pub struct WalletBody<'a> {
 impl<'a> WalletBody<'a> {
     /// A user's wallet.
     pub const fn new(user_id: &'a UserId, wallet: &Wallet, currency: &'a str) -> Self {
-        Self { user_id, balance: wallet.balance, currency, suspension: None }
+        Self { user_id, balance: wallet.balance, pending: wallet.pending, currency, suspension: None }
     }
 
     /// The same for the operator, who sees that the user is suspended.
@@ -327,17 +329,99 @@ pub struct MovementRow<'a> {
     #[serde(serialize_with = "rfc3339")]
     at: Timestamp,
     packet_id: Option<PacketId>,
+    #[serde(flatten)]
+    withdrawal: Option<WithdrawalOfRow<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<&'a Signer>,
+}
+
+/// What only the row of a withdrawal has.
+#[derive(Serialize)]
+struct WithdrawalOfRow<'a> {
+    status: &'static str,
+    note: Option<&'a Note>,
 }
 
 impl<'a> MovementRow<'a> {
     /// A movement. Only the operator sees who signed it.
     pub fn new(movement: &'a Movement, viewer: Viewer) -> Self {
-        let Movement { kind, id, amount, at, packet_id, by } = movement;
+        let Movement { kind, id, amount, at, packet_id, by, status, note } = movement;
         let by = by.as_ref().filter(|_| matches!(viewer, Viewer::Operator));
-        Self { kind: kind.name(), id, amount: *amount, at: *at, packet_id: *packet_id, by }
+        let withdrawal = status.map(|status| WithdrawalOfRow { status, note: note.as_ref() });
+        Self { kind: kind.name(), id, amount: *amount, at: *at, packet_id: *packet_id, withdrawal, by }
     }
+}
+
+/// A withdrawal.
+#[derive(Serialize)]
+pub struct WithdrawalRow<'a> {
+    user_id: &'a UserId,
+    withdrawal_id: &'a RequestKey,
+    amount: Amount,
+    status: &'static str,
+    posted_amount: Option<Amount>,
+    requested_by: &'static str,
+    note: Option<&'a Note>,
+    #[serde(serialize_with = "rfc3339")]
+    at: Timestamp,
+    #[serde(serialize_with = "rfc3339_or_null")]
+    ended_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<&'a Signer>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_by: Option<&'a Signer>,
+}
+
+impl<'a> WithdrawalRow<'a> {
+    /// A withdrawal. Only the operator sees who signed what.
+    pub fn new(withdrawal: &'a Withdrawal, viewer: Viewer) -> Self {
+        let Withdrawal { user, request, state, at, by, ended } = withdrawal;
+        let is_shown = |_: &&Signer| matches!(viewer, Viewer::Operator);
+        Self {
+            user_id: user,
+            withdrawal_id: &request.id,
+            amount: request.amount,
+            status: state.name(),
+            posted_amount: match *state {
+                WithdrawalState::Pending => None,
+                WithdrawalState::Posted(amount) => Some(amount),
+                WithdrawalState::Voided => Some(Amount::ZERO),
+            },
+            requested_by: request.requester.name(),
+            note: request.note.as_ref(),
+            at: *at,
+            ended_at: ended.as_ref().map(|(at, _)| *at),
+            by: by.as_ref().filter(is_shown),
+            ended_by: ended.as_ref().and_then(|(_, by)| by.as_ref()).filter(is_shown),
+        }
+    }
+}
+
+/// A withdrawal, and the wallet that it is of.
+#[derive(Serialize)]
+pub struct WithdrawalBody<'a> {
+    #[serde(flatten)]
+    withdrawal: WithdrawalRow<'a>,
+    balance: Amount,
+    pending: Amount,
+    currency: &'a str,
+}
+
+impl<'a> WithdrawalBody<'a> {
+    /// A withdrawal, and its user's wallet as it is now.
+    pub fn new(withdrawal: &'a Withdrawal, wallet: &Wallet, currency: &'a str, viewer: Viewer) -> Self {
+        let withdrawal = WithdrawalRow::new(withdrawal, viewer);
+        Self { withdrawal, balance: wallet.balance, pending: wallet.pending, currency }
+    }
+}
+
+/// A page of pending withdrawals.
+#[derive(Serialize)]
+pub struct WithdrawalsBody<'a> {
+    /// The withdrawals.
+    pub withdrawals: Vec<WithdrawalRow<'a>>,
+    /// The cursor for the next page.
+    pub next_cursor: Option<String>,
 }
 
 /// A page of a wallet's movements.

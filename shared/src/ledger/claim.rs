@@ -265,7 +265,7 @@ fn writes(terms: &Terms, user: &UserId, claim: &Claim, by: Option<&Signer>) -> R
         Write::Add {
             key: keys::wallet(user),
             deltas: vec![("balance", amount), ("claim_count", 1), ("claim_amount", amount)],
-            bound: None,
+            bounds: vec![],
             // Redis' word is a promise.
             absent: (terms.ack == AckMode::Ledger).then_some(items::MAY_NOT_GRAB),
         },

@@ -8,8 +8,9 @@ use serde_bytes::ByteBuf;
 
 use super::LedgerError;
 use crate::domain::{
-    AckMode, Amount, Claim, Cover, Decision, Guard, Intervention, Labels, OperatorReason, Owner, PacketId,
-    PassphraseDigest, Reference, Seed, Signer, Split, Terms, Timestamp, UserId, UserLimits,
+    AckMode, Amount, Claim, Cover, Decision, Guard, Intervention, Labels, Note, OperatorReason, Owner, PacketId,
+    PassphraseDigest, Reference, RequestKey, Requester, Seed, Signer, Split, Terms, Timestamp, UserId, UserLimits,
+    Withdrawal, WithdrawalRequest, WithdrawalState,
 };
 use crate::ports::Item;
 
@@ -30,6 +31,9 @@ pub const MAY_NOT_GRAB: &str = "may_not_grab";
 
 /// The attribute of a wallet with what the operator lets its owner do. It is absent where they never said.
 pub const LIMITS: &str = "limits";
+
+/// The attribute of a wallet with the number of pending withdrawals that its owner asked for.
+pub const ASKED: &str = "asked";
 
 /// A packet: its terms, written by send, and its state, changed once when it is closed and once when it is settled.
 #[derive(Deserialize, Serialize)]
@@ -248,7 +252,78 @@ pub struct RefundItem {
     pub at: Timestamp,
 }
 
-/// A deposit or a withdrawal, under the wallet's owner. Written by the transaction that changes the balance.
+/// The state of a withdrawal whose money is reserved.
+pub const PENDING: &str = "pending";
+/// The state of a withdrawal that was pending, and is paid out.
+pub const POSTED: &str = "posted";
+/// The state of a withdrawal that was pending, and is back in the wallet.
+pub const VOIDED: &str = "voided";
+
+/// A withdrawal, under the wallet's owner. Written by the transaction that changes the balance. A pending one is changed once, when it
+/// ends. Its copy in the timeline has the same attributes, but is not in the index.
+#[derive(Clone, Deserialize, Serialize)]
+pub struct WithdrawalItem {
+    pub id: RequestKey,
+    pub amount: Amount,
+    pub at: Timestamp,
+    /// The principal who signed the first request. Absent where its user asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Signer>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<Note>,
+    /// Whether its user asked for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub asked: bool,
+    /// [`PENDING`], [`POSTED`] or [`VOIDED`]. Absent on one that was posted at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
+    /// What was paid out of one that was pending.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub posted_amount: Option<Amount>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_by: Option<Signer>,
+}
+
+impl WithdrawalItem {
+    pub fn new(request: &WithdrawalRequest, by: Option<&Signer>, at: Timestamp) -> Self {
+        let WithdrawalRequest { id, amount, pending, note, requester } = request.clone();
+        Self {
+            id,
+            amount,
+            at,
+            by: by.cloned(),
+            note,
+            asked: requester == Requester::User,
+            status: pending.then(|| PENDING.to_owned()),
+            posted_amount: None,
+            ended_at: None,
+            ended_by: None,
+        }
+    }
+
+    pub fn state(&self) -> Result<WithdrawalState, LedgerError> {
+        match (self.status.as_deref(), self.posted_amount) {
+            (None, None) => Ok(WithdrawalState::Posted(self.amount)),
+            (Some(PENDING), None) => Ok(WithdrawalState::Pending),
+            (Some(POSTED), Some(amount)) => Ok(WithdrawalState::Posted(amount)),
+            (Some(VOIDED), None) => Ok(WithdrawalState::Voided),
+            _ => Err(LedgerError::Impossible("a withdrawal that is neither pending, posted nor voided".to_owned())),
+        }
+    }
+
+    pub fn into_withdrawal(self, user: UserId) -> Result<Withdrawal, LedgerError> {
+        let state = self.state()?;
+        let requester = if self.asked { Requester::User } else { Requester::Operator };
+        let pending = self.status.is_some();
+        let request = WithdrawalRequest { id: self.id, amount: self.amount, pending, note: self.note, requester };
+        let ended = self.ended_at.map(|at| (at, self.ended_by));
+        Ok(Withdrawal { user, request, state, at: self.at, by: self.by, ended })
+    }
+}
+
+/// A deposit, or what a withdrawal gave back, under the wallet's owner. Written by the transaction that changes the balance.
 #[derive(Deserialize, Serialize)]
 pub struct OutsideItem {
     pub id: String,
@@ -277,6 +352,10 @@ pub struct WalletItem {
     /// [`LIMITS`]
     pub limits: Option<UserLimits>,
     pub balance: Amount,
+    /// What pending withdrawals have reserved.
+    pub pending: Amount,
+    /// [`ASKED`]
+    pub asked: u64,
     pub sent_count: u64,
     pub sent_amount: Amount,
     pub claim_count: u64,

@@ -14,20 +14,23 @@ use crate::ports::{Item, Key};
 pub const PK: &str = "PK";
 /// See [`PK`].
 pub const SK: &str = "SK";
-/// The sparse index over packets that are not settled.
+/// The sparse index over packets that are not settled, and withdrawals that are pending.
 pub const DUE_INDEX: &str = "due";
-/// The index' partition key: a packet's partition divided by 16.
+/// The index' partition key: a packet's partition divided by 16, or [`PENDING_SHARD`].
 pub const DUE_SHARD: &str = "due_shard";
-/// The index' sort key: a packet's expiry, in milliseconds since the epoch; 0 if it is closed.
+/// The index' sort key, in milliseconds since the epoch: a packet's expiry, 0 if it is closed; or when a withdrawal was asked for.
 pub const DUE_AT: &str = "due_at";
 
-/// The number of due shards: the partition keys of the index [`DUE_INDEX`].
+/// The number of due shards: the partition keys of packets in the index [`DUE_INDEX`].
 const DUE_SHARDS: u32 = 16;
 
 /// The due shard in which the packets of a partition wait until they are settled, 0 to 15.
 pub const fn due_shard(partition: Partition) -> u32 {
     partition.index() / (PARTITIONS / DUE_SHARDS)
 }
+
+/// The partition key of the index behind which pending withdrawals wait until they end. Their sort key is the time of the request.
+pub const PENDING_SHARD: u32 = DUE_SHARDS;
 
 /// Decisions of 64 neighbouring slips share a partition key: enough to list a packet quickly, few enough to keep a rush
 /// off a single one.
@@ -43,6 +46,8 @@ pub const DEPOSIT: &str = "DEPOSIT#";
 pub const SEND_KEY: &str = "KEY#";
 /// The beginning of the sort keys of refunds.
 pub const REFUND: &str = "REFUND#";
+/// The beginning of the sort keys of what withdrawals gave back. Only timelines have such items.
+pub const RETURN: &str = "RETURN#";
 /// The beginning of the sort keys of debits.
 pub const SENT: &str = "SENT#";
 /// The beginning of the sort keys of withdrawals.
@@ -52,6 +57,8 @@ pub const WITHDRAWAL: &str = "WITHDRAW#";
 pub const DEPOSIT_AT: &str = "AT#DEPOSIT#";
 /// The beginning of the sort keys of a timeline's refunds.
 pub const REFUND_AT: &str = "AT#REFUND#";
+/// The beginning of the sort keys of a timeline's returns.
+pub const RETURN_AT: &str = "AT#RETURN#";
 /// The beginning of the sort keys of a timeline's withdrawals.
 pub const WITHDRAWAL_AT: &str = "AT#WITHDRAW#";
 
@@ -156,7 +163,7 @@ pub fn deposit(owner: &UserId, id: &RequestKey) -> Key {
     Key { pk: user(owner), sk: format!("{DEPOSIT}{id}") }
 }
 
-/// A withdrawal, named by the operator's request key. Written once, never changed.
+/// A withdrawal, named by its request key. Written once; a pending one is changed once, when it ends.
 pub fn withdrawal(owner: &UserId, id: &RequestKey) -> Key {
     Key { pk: user(owner), sk: format!("{WITHDRAWAL}{id}") }
 }
@@ -168,8 +175,13 @@ pub fn day(sender: &UserId, day: &str) -> Key {
     Key { pk: user(sender), sk: format!("{DAY}{day}") }
 }
 
+/// What a pending withdrawal gave back when it ended. Only the timeline has it: [`in_timeline`] makes its key. Never changed.
+pub fn returned(owner: &UserId, id: &RequestKey) -> Key {
+    Key { pk: user(owner), sk: format!("{RETURN}{id}") }
+}
+
 /// The copy of a deposit, a refund or a withdrawal in its user's timeline, where those of a kind sort by time. Written with the movement,
-/// never changed.
+/// and changed with a withdrawal.
 pub fn in_timeline(movement: &Key, at: Timestamp) -> Key {
     let (kind, name) = movement.sk.split_once('#').unwrap_or((&movement.sk, ""));
     Key { pk: movement.pk.clone(), sk: format!("AT#{kind}#{}#{name}", time(at)) }

@@ -16,6 +16,7 @@ mod sending;
 #[cfg(test)]
 mod tests;
 mod wallet;
+mod withdrawal;
 
 use std::sync::Arc;
 
@@ -27,7 +28,8 @@ pub use movements::MovementCursor;
 pub use packet::{Due, Packet, SendOutcome, SendRequest};
 pub use receiver::ReceiverState;
 pub use refund::{REFUND_SLIPS_MAX, RefundOutcome};
-pub use wallet::MovementOutcome;
+pub use wallet::DepositOutcome;
+pub use withdrawal::{EndOutcome, PendingCursor, WithdrawalOutcome};
 
 use crate::ports::{Entropy, Table, TableError};
 

@@ -1,6 +1,6 @@
 //! A user's movements by time, the newest first.
 //!
-//! Five kinds are merged. Deposits, refunds and withdrawals have copies in the user's timeline, which sort by time. The packets that a
+//! Six kinds are merged. Deposits, refunds, returns and withdrawals have copies in the user's timeline, which sort by time. The packets that a
 //! user sent sort by their ids, which begin with the time of the send. Claims have no item of their own for this: that would make each
 //! claim dearer. But a claim sorts by its packet's id, and its time lies between the packet's creation and its latest possible expiry.
 //! So a page reads the claims of the packets of ten days, and keeps the newest ones.
@@ -14,7 +14,7 @@ use futures::future::try_join_all;
 use serde_dynamo::AttributeValue;
 
 use super::history::{Slice, cut};
-use super::items::{self, ClaimItem, OutsideItem, RefundItem, SentItem};
+use super::items::{self, ClaimItem, OutsideItem, RefundItem, SentItem, WithdrawalItem};
 use super::{Ledger, LedgerError, keys};
 use crate::domain::{Limits, Movement, MovementFilter, MovementKind, PacketId, RequestKey, Timestamp, UserId};
 use crate::ports::{Item, Query, Table};
@@ -45,6 +45,7 @@ const fn prefix(kind: MovementKind) -> &'static str {
         MovementKind::Claim => keys::CLAIM,
         MovementKind::Deposit => keys::DEPOSIT,
         MovementKind::Refund => keys::REFUND,
+        MovementKind::Return => keys::RETURN,
         MovementKind::Sent => keys::SENT,
         MovementKind::Withdrawal => keys::WITHDRAWAL,
     }
@@ -67,7 +68,9 @@ impl FromStr for MovementCursor {
         let (kind, name) = MovementKind::ALL.into_iter().find_map(split).ok_or(())?;
         let well_formed = match kind {
             MovementKind::Claim | MovementKind::Sent => name.parse::<PacketId>().is_ok(),
-            MovementKind::Deposit | MovementKind::Withdrawal => name.parse::<RequestKey>().is_ok(),
+            MovementKind::Deposit | MovementKind::Return | MovementKind::Withdrawal => {
+                name.parse::<RequestKey>().is_ok()
+            }
             MovementKind::Refund => name.split_once('#').is_some_and(|(packet, slip)| {
                 packet.parse::<PacketId>().is_ok() && slip.len() == 6 && slip.bytes().all(|byte| byte.is_ascii_digit())
             }),
@@ -141,6 +144,7 @@ impl<T: Table> Ledger<T> {
             }
             MovementKind::Deposit => timed(keys::DEPOSIT_AT),
             MovementKind::Refund => timed(keys::REFUND_AT),
+            MovementKind::Return => timed(keys::RETURN_AT),
             MovementKind::Withdrawal => timed(keys::WITHDRAWAL_AT),
         };
         let query = Query { pk: keys::user(user), sk_prefix, after, descending: true, limit: Some(limit) };
@@ -205,6 +209,7 @@ fn read_movement(kind: MovementKind, sk_prefix: &str, item: Item) -> Result<Row,
     let name = sk.strip_prefix(sk_prefix).unwrap_or_default();
     let is_timed = !matches!(kind, MovementKind::Claim | MovementKind::Sent);
     let name = if is_timed { name.split_once('#').map_or("", |(_, name)| name) } else { name }.to_owned();
+    let (mut status, mut note) = (None, None);
     let (id, amount, at, packet_id, by) = match kind {
         MovementKind::Claim => {
             let item: ClaimItem = items::read(item)?;
@@ -219,9 +224,15 @@ fn read_movement(kind: MovementKind, sk_prefix: &str, item: Item) -> Result<Row,
             let item: RefundItem = items::read(item)?;
             (format!("{}-{lowest}", item.packet_id), item.amount, item.at, Some(item.packet_id), None)
         }
-        MovementKind::Deposit | MovementKind::Withdrawal => {
+        MovementKind::Deposit | MovementKind::Return => {
             let item: OutsideItem = items::read(item)?;
             (item.id, item.amount, item.at, None, item.by)
+        }
+        MovementKind::Withdrawal => {
+            let item: WithdrawalItem = items::read(item)?;
+            status = Some(item.state()?.name());
+            note = item.note;
+            (item.id.to_string(), item.amount, item.at, None, item.by)
         }
     };
     let amount = items::signed(amount)?;
@@ -233,9 +244,9 @@ fn read_movement(kind: MovementKind, sk_prefix: &str, item: Item) -> Result<Row,
             at.clamp(created.before(CLOCKS_APART), created.after(CLAIMED_WITHIN))
         }
         MovementKind::Sent => packet(&name)?.created_at(),
-        MovementKind::Deposit | MovementKind::Refund | MovementKind::Withdrawal => at,
+        MovementKind::Deposit | MovementKind::Refund | MovementKind::Return | MovementKind::Withdrawal => at,
     };
-    Ok((MovementCursor { at: place, kind, name }, Movement { kind, id, amount, at, packet_id, by }))
+    Ok((MovementCursor { at: place, kind, name }, Movement { kind, id, amount, at, packet_id, by, status, note }))
 }
 
 #[cfg(test)]
@@ -251,6 +262,7 @@ mod tests {
             format!("1795181400120#SENT#{id}"),
             "7#DEPOSIT#d-1".to_owned(),
             "18446744073709551615#WITHDRAW#w_1".to_owned(),
+            "8#RETURN#w_1".to_owned(),
         ];
         for text in good.into_iter().chain([refund("000090")]) {
             assert_eq!(text.parse::<MovementCursor>().map(|cursor| cursor.to_string()), Ok(text));

@@ -88,7 +88,7 @@ impl<T: Table> Ledger<T> {
             Write::Add {
                 key: keys::wallet(&terms.sender),
                 deltas: vec![("balance", -total), ("sent_count", 1), ("sent_amount", total)],
-                bound: Some(Bound::AtLeast("balance", terms.total.minor_units())),
+                bounds: vec![Bound::AtLeast("balance", terms.total.minor_units())],
                 absent: Some(items::SUSPENDED),
             },
         ];
@@ -99,7 +99,7 @@ impl<T: Table> Ledger<T> {
             writes.push(Write::Add {
                 key: keys::day(&terms.sender, &day),
                 deltas: vec![("sent_count", 1), ("sent_amount", total)],
-                bound: Some(Bound::AtMost("sent_amount", left)),
+                bounds: vec![Bound::AtMost("sent_amount", left)],
                 absent: None,
             });
         }
@@ -172,7 +172,7 @@ impl<T: Table> Ledger<T> {
     }
 
     /// The items with these keys (at most 100) that exist. A busy table leaves some out. A request at once would only add to its load.
-    async fn read_all(&self, mut keys: Vec<Key>) -> Result<Vec<Item>, LedgerError> {
+    pub(super) async fn read_all(&self, mut keys: Vec<Key>) -> Result<Vec<Item>, LedgerError> {
         let (give_up, mut backoff, mut found) =
             (Instant::now() + READ_ALL, BACKOFF_FIRST, Vec::with_capacity(keys.len()));
         while !keys.is_empty() {

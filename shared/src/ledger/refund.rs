@@ -42,7 +42,7 @@ impl<T: Table> Ledger<T> {
         writes.push(Write::Add {
             key: keys::wallet(&terms.sender),
             deltas: vec![("balance", items::signed(amount)?)],
-            bound: None,
+            bounds: vec![],
             absent: None,
         });
         match self.commit(&writes).await? {

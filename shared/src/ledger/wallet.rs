@@ -4,21 +4,17 @@ use super::commit::Committed;
 use super::items::{self, OutsideItem, WalletItem};
 use super::{Ledger, LedgerError, keys};
 use crate::domain::{Amount, MAX_BALANCE, RequestKey, Signer, Suspension, Timestamp, UserId, UserLimits, Wallet};
-use crate::ports::{Bound, Expect, Item, Key, Reason, Table, TableError, Write};
+use crate::ports::{Bound, Expect, Item, Reason, Table, TableError, Write};
 
-/// How a deposit or a withdrawal ended.
+/// How a deposit ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum MovementOutcome {
+pub enum DepositOutcome {
     /// The money is moved.
     Moved,
     /// It was moved before, under this id.
     Replayed,
     /// This id has moved another amount.
     IdReused,
-    /// A withdrawal of more than there is; its id stays free.
-    InsufficientBalance,
-    /// A withdrawal of a suspended user; its id stays free.
-    Suspended,
     /// A deposit that would fill the wallet above [`MAX_BALANCE`]; its id stays free.
     TooFull,
     /// A deposit above the limit of one; its id stays free.
@@ -46,6 +42,7 @@ impl<T: Table> Ledger<T> {
         let item = item.map(items::read::<WalletItem>).transpose()?.unwrap_or_default();
         let wallet = Wallet {
             balance: item.balance,
+            pending: item.pending,
             sent_count: item.sent_count,
             sent_amount: item.sent_amount,
             claim_count: item.claim_count,
@@ -123,68 +120,27 @@ impl<T: Table> Ledger<T> {
         amount: Amount,
         by: Option<&Signer>,
         at: Timestamp,
-    ) -> Result<MovementOutcome, LedgerError> {
+    ) -> Result<DepositOutcome, LedgerError> {
         let most = MAX_BALANCE.minor_units().saturating_sub(amount.minor_units());
         let wallet = Write::Add {
             key: keys::wallet(user),
             deltas: vec![("balance", items::signed(amount)?)],
-            bound: Some(Bound::AtMost("balance", most)),
+            bounds: vec![Bound::AtMost("balance", most)],
             absent: None,
         };
-        let item = OutsideItem { id: id.to_string(), amount, at, by: by.cloned() };
         let key = keys::deposit(user, id);
-        match self.move_once(key.clone(), &item, wallet).await? {
-            Once::Known(outcome) => Ok(outcome),
-            Once::Refused(_) => found_before(self.table.get(key).await?, amount, MovementOutcome::TooFull),
+        let item = items::write(&OutsideItem { id: id.to_string(), amount, at, by: by.cloned() })?;
+        let copy = Write::PutNew { key: keys::in_timeline(&key, at), item: item.clone() };
+        let writes = [Write::PutNew { key: key.clone(), item }, copy, wallet];
+        match self.commit(&writes).await? {
+            Committed::Yes => Ok(DepositOutcome::Moved),
+            Committed::No(reasons) => match reasons.into_iter().next() {
+                Some(Reason::ConditionFailed(Some(found))) => {
+                    found_before(Some(found), amount, DepositOutcome::IdReused)
+                }
+                _ => found_before(self.table.get(key).await?, amount, DepositOutcome::TooFull),
+            },
         }
-    }
-
-    /// Takes money out of a wallet, once for each id, unless its owner is suspended.
-    pub async fn withdraw(
-        &self,
-        user: &UserId,
-        id: &RequestKey,
-        amount: Amount,
-        by: Option<&Signer>,
-        at: Timestamp,
-    ) -> Result<MovementOutcome, LedgerError> {
-        let wallet = Write::Add {
-            key: keys::wallet(user),
-            deltas: vec![("balance", -items::signed(amount)?)],
-            bound: Some(Bound::AtLeast("balance", amount.minor_units())),
-            absent: Some(items::SUSPENDED),
-        };
-        let item = OutsideItem { id: id.to_string(), amount, at, by: by.cloned() };
-        let key = keys::withdrawal(user, id);
-        let reason = match self.move_once(key.clone(), &item, wallet).await? {
-            Once::Known(outcome) => return Ok(outcome),
-            Once::Refused(reason) => reason,
-        };
-        let unpaid = self.why_unpaid(user, amount, reason).await;
-        // The withdrawal is read last: if there is none now, there was none when the wallet was read.
-        match self.table.get(key).await? {
-            None => Ok(match unpaid? {
-                Unpaid::InsufficientBalance => MovementOutcome::InsufficientBalance,
-                Unpaid::Suspended => MovementOutcome::Suspended,
-            }),
-            found => found_before(found, amount, MovementOutcome::InsufficientBalance),
-        }
-    }
-
-    /// Writes a movement and its copy in the timeline once. An existing movement under the same id decides before the wallet does.
-    async fn move_once(&self, key: Key, movement: &OutsideItem, wallet: Write) -> Result<Once, LedgerError> {
-        let item = items::write(movement)?;
-        let copy = Write::PutNew { key: keys::in_timeline(&key, movement.at), item: item.clone() };
-        let writes = [Write::PutNew { key, item }, copy, wallet];
-        let mut reasons = match self.commit(&writes).await? {
-            Committed::Yes => return Ok(Once::Known(MovementOutcome::Moved)),
-            Committed::No(reasons) => reasons.into_iter(),
-        };
-        if let Some(Reason::ConditionFailed(Some(found))) = reasons.next() {
-            return found_before(Some(found), movement.amount, MovementOutcome::IdReused).map(Once::Known);
-        }
-        let of_wallet = reasons.nth(1);
-        Ok(Once::Refused(of_wallet))
     }
 
     /// How a deposit ends that is above `limit`: one that was made before the limit was lowered stays made.
@@ -194,28 +150,16 @@ impl<T: Table> Ledger<T> {
         id: &RequestKey,
         amount: Amount,
         limit: Amount,
-    ) -> Result<MovementOutcome, LedgerError> {
-        found_before(self.table.get(keys::deposit(user, id)).await?, amount, MovementOutcome::AboveLimit(limit))
+    ) -> Result<DepositOutcome, LedgerError> {
+        found_before(self.table.get(keys::deposit(user, id)).await?, amount, DepositOutcome::AboveLimit(limit))
     }
 }
 
-/// How the write of a movement ended.
-enum Once {
-    /// It was written now, or a movement under the same id exists.
-    Known(MovementOutcome),
-    /// Something was in the way; with what the table said of the wallet. A movement under the same id may exist.
-    Refused(Option<Reason>),
-}
-
 /// What an existing movement under the same id makes of a request for `amount`; `otherwise` if there is none.
-fn found_before(
-    found: Option<Item>,
-    amount: Amount,
-    otherwise: MovementOutcome,
-) -> Result<MovementOutcome, LedgerError> {
+fn found_before(found: Option<Item>, amount: Amount, otherwise: DepositOutcome) -> Result<DepositOutcome, LedgerError> {
     Ok(match found.map(items::read::<OutsideItem>).transpose()? {
-        Some(found) if found.amount == amount => MovementOutcome::Replayed,
-        Some(_) => MovementOutcome::IdReused,
+        Some(found) if found.amount == amount => DepositOutcome::Replayed,
+        Some(_) => DepositOutcome::IdReused,
         None => otherwise,
     })
 }

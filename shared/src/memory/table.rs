@@ -80,13 +80,12 @@ impl TableSnapshot {
         let found = self.items.get(write.key());
         match write {
             Write::PutNew { .. } => found.map_or(Reason::None, |item| Reason::ConditionFailed(Some(item.clone()))),
-            Write::Add { bound, absent, .. } => {
+            Write::Add { bounds, absent, .. } => {
                 let value = |name: &str| found.and_then(|item| number(item, name));
-                let is_within = match *bound {
-                    None => true,
-                    Some(Bound::AtLeast(name, least)) => value(name).is_some_and(|value| value >= least.into()),
-                    Some(Bound::AtMost(name, most)) => value(name).is_none_or(|value| value <= most.into()),
-                };
+                let is_within = bounds.iter().all(|bound| match *bound {
+                    Bound::AtLeast(name, least) => value(name).is_some_and(|value| value >= least.into()),
+                    Bound::AtMost(name, most) => value(name).is_none_or(|value| value <= most.into()),
+                });
                 let is_absent = absent.is_none_or(|name| found.is_none_or(|item| !item.contains_key(name)));
                 if is_within && is_absent { Reason::None } else { Reason::ConditionFailed(found.cloned()) }
             }

@@ -63,8 +63,8 @@ pub enum Write {
         key: Key,
         /// What to add to which attribute.
         deltas: Vec<(&'static str, i64)>,
-        /// A condition on the item before the change.
-        bound: Option<Bound>,
+        /// Conditions on the item before the change.
+        bounds: Vec<Bound>,
         /// An attribute that the item must not have.
         absent: Option<&'static str>,
     },

@@ -79,6 +79,8 @@ pub enum SendOutcome {
     },
     /// The operator has paused sending.
     Paused,
+    /// The packet wants tickets, and here are no keys that could check one.
+    NoTicketKeys,
     /// The start is past, or more than [`Limits::START_AHEAD_MAX`] ahead.
     StartOutOfRange,
 }
@@ -101,11 +103,6 @@ impl<T: Table, H: HotStore> SendPacket<T, H> {
         &self.policy.limits
     }
 
-    /// Whether packets can want tickets: without keys nobody could grab them.
-    pub const fn takes_tickets(&self) -> bool {
-        self.stores.ticket_keys.is_some()
-    }
-
     /// Pays for a packet and opens it, once for each key, however often it is called.
     pub async fn send(&self, request: NewPacket, key: &IdempotencyKey) -> Result<SendOutcome, Failure> {
         let body_hash = body_hash(&request, key);
@@ -124,6 +121,8 @@ impl<T: Table, H: HotStore> SendPacket<T, H> {
         let is_in_range = |at| at > terms.created_at && at <= terms.created_at.after(Limits::START_AHEAD_MAX);
         let refused = if sending.is_some_and(|decision| decision.paused) {
             Some(SendOutcome::Paused)
+        } else if terms.id.wants_ticket() && self.stores.ticket_keys.is_none() {
+            Some(SendOutcome::NoTicketKeys)
         } else if starts_at.is_none_or(is_in_range) {
             None
         } else {

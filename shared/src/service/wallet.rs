@@ -3,9 +3,9 @@ use std::sync::Arc;
 use super::Failure;
 use crate::domain::{
     Amount, Intervention, Movement, MovementFilter, OperatorReason, RequestKey, SendingDecision, Signer, Suspension,
-    UserId, UserLimits, Wallet,
+    Timestamp, UserId, UserLimits, Wallet, Withdrawal, WithdrawalEnd, WithdrawalRequest,
 };
-use crate::ledger::{Ledger, MovementCursor, MovementOutcome, Slice};
+use crate::ledger::{DepositOutcome, EndOutcome, Ledger, MovementCursor, PendingCursor, Slice, WithdrawalOutcome};
 use crate::ports::{Clock, Table};
 
 /// The operator's use cases: money in and out of wallets.
@@ -119,7 +119,7 @@ impl<T: Table> Wallets<T> {
         id: &RequestKey,
         amount: Amount,
         by: Option<&Signer>,
-    ) -> Result<MovementOutcome, Failure> {
+    ) -> Result<DepositOutcome, Failure> {
         let own = self.ledger.limits(user).await?.and_then(|limits| limits.deposit_max);
         let most = own.unwrap_or(self.deposit_max);
         if amount > most {
@@ -129,14 +129,41 @@ impl<T: Table> Wallets<T> {
         Ok(self.ledger.deposit(user, id, amount, by, self.clock.now()).await?)
     }
 
-    /// Takes money out, once for each id, in the name of `by`.
+    /// Takes money out, or reserves it, once for each id, in the name of `by`. `pending_max` bounds how many pending ones a user may have
+    /// asked for.
     pub async fn withdraw(
         &self,
         user: &UserId,
-        id: &RequestKey,
-        amount: Amount,
+        request: &WithdrawalRequest,
+        pending_max: Option<u32>,
         by: Option<&Signer>,
-    ) -> Result<MovementOutcome, Failure> {
-        Ok(self.ledger.withdraw(user, id, amount, by, self.clock.now()).await?)
+    ) -> Result<WithdrawalOutcome, Failure> {
+        Ok(self.ledger.withdraw(user, request, pending_max, by, self.clock.now()).await?)
+    }
+
+    /// A withdrawal, if there is one.
+    pub async fn withdrawal(&self, user: &UserId, id: &RequestKey) -> Result<Option<Withdrawal>, Failure> {
+        Ok(self.ledger.withdrawal(user, id).await?)
+    }
+
+    /// Ends a pending withdrawal, once, in the name of `by`.
+    pub async fn end_withdrawal(
+        &self,
+        user: &UserId,
+        id: &RequestKey,
+        end: WithdrawalEnd,
+        by: Option<&Signer>,
+    ) -> Result<EndOutcome, Failure> {
+        Ok(self.ledger.end_withdrawal(user, id, end, by, self.clock.now()).await?)
+    }
+
+    /// Up to `limit` pending withdrawals after `after`, the oldest first, of those that were asked for before `before`.
+    pub async fn pending_withdrawals(
+        &self,
+        before: Option<Timestamp>,
+        after: Option<PendingCursor>,
+        limit: u32,
+    ) -> Result<Slice<Withdrawal, PendingCursor>, Failure> {
+        Ok(self.ledger.pending_withdrawals(before, after, limit).await?)
     }
 }

@@ -42,8 +42,11 @@ impl Api {
 
     /// A stack behind API Gateway, and one whose users come through a load balancer: what both do alike.
     pub async fn through_each_entrance() -> [Self; 2] {
-        let [gateway, balancer] =
-            [Entrance::Api, Entrance::Alb].map(|entrance| Options { entrance, ..Options::ephemeral() });
+        let [gateway, balancer] = [Entrance::Api, Entrance::Alb].map(|entrance| Options {
+            entrance,
+            user_withdrawals: true,
+            ..Options::ephemeral()
+        });
         [Self::taking_tickets(gateway).await, Self::taking_tickets(balancer).await]
     }
 

@@ -51,7 +51,10 @@ impl Handlers {
         let request: Request = local::gateway::event::request(serde_json::from_value(event).unwrap(), "r");
         let Self(wiring) = self;
         let response = match local::gateway::routes::find(method, path).function {
-            Function::Send => send::handle(&wiring.send_packet(), &wiring.close_packet(), request).await,
+            Function::Send => {
+                send::handle(&wiring.send_packet(), &wiring.close_packet(), wiring.users_wallets().as_ref(), request)
+                    .await
+            }
             Function::Grab => grab::handle(&wiring.grab_slip(), request).await,
             Function::View => view::handle(&wiring.view_packets(), request).await,
             Function::Wallet => wallet::handle(&wiring.ledger_wiring().wallets(), request).await,
@@ -115,6 +118,7 @@ fn request<'a>(api: &'a Api, operation: &Operation<'_>, names: &Names<'_>) -> Ca
     let (query, body) = match operation.id {
         "sendPacket" | "sendPacketForUser" => (String::new(), random(100, 10)),
         "deposit" | "withdraw" => (String::new(), json!({"amount": 10})),
+        "askWithdrawal" => (String::new(), json!({"id": "asked", "amount": 10})),
         "setUserLimits" => (String::new(), json!({"deposit_max": 1_000_000})),
         "decideSending" => (String::new(), json!({"paused": false})),
         "closePacket" | "suspendUser" => (String::new(), json!({"reason": "reported"})),
@@ -153,6 +157,7 @@ async fn every_documented_status_and_every_example_of_a_problem_is_seen() {
         without_a_ledger(&mut tour).await;
         Box::pin(above_the_daily_limit(&mut tour, &api)).await;
         paused(&mut tour, &api).await;
+        Box::pin(withdrawals(&mut tour, &api)).await;
 
         for operation in SPEC.operations() {
             for status in operation.value["responses"].as_object().unwrap().keys() {
@@ -297,10 +302,12 @@ async fn broken(tour: &mut Tour, api: &Api) {
     api.put_item(&format!("PACKET#{packet}"), "META", &[]).await;
     api.put_item("REF#broken", &packet, &[]).await;
     let keys = ["KEY#sendPacket", "KEY#sendPacketForUser"].map(str::to_owned);
-    let others = [format!("SENT#{packet}"), format!("CLAIM#{packet}"), "DEPOSIT#d".to_owned(), "WITHDRAW#d".to_owned()];
+    let outside = ["DEPOSIT#d", "WITHDRAW#d", "WITHDRAW#asked"].map(str::to_owned);
+    let others = [format!("SENT#{packet}"), format!("CLAIM#{packet}")].into_iter().chain(outside);
     for sk in keys.into_iter().chain(others) {
         api.put_item("USER#broken", &sk, &[]).await;
     }
+    api.put_item("USER#broken", "WITHDRAW#listed", &[("due_shard", number(16)), ("due_at", number(1))]).await;
     for balance in [number(100), AttributeValue::S("x".to_owned())] {
         api.put_item("USER#broken", "WALLET", &[("balance", balance)]).await;
         tour.all(requests(api, "500", &Names { user: "broken", packet: &packet })).await;
@@ -319,6 +326,26 @@ async fn without_a_ledger(tour: &mut Tour) {
         assert_eq!(answer.status, 503, "{}", answer.describe());
         tour.saw(&answer);
     }
+}
+
+/// Withdrawals in two steps, and their ends.
+async fn withdrawals(tour: &mut Tour, api: &Api) {
+    api.fund("walt", 1_000).await;
+    let reserve = |id: &str| {
+        let body = json!({"amount": 10, "pending": true, "note": "to your bank"});
+        api.put(format!("/wallets/walt/withdrawals/{id}")).json(&body)
+    };
+    let end = |id: &str, how: &str| api.post(format!("/wallets/walt/withdrawals/{id}/{how}"));
+    tour.all([reserve("w1"), reserve("w1"), reserve("w2"), end("w1", "post"), end("w1", "post"), end("w1", "void")])
+        .await;
+    tour.all([end("w2", "void"), end("w2", "void"), end("w2", "post")]).await;
+    tour.all([end("w3", "post"), end("w3", "void"), api.get("/wallets/walt/withdrawals/w3")]).await;
+    tour.saw(&end("w2", "post").json(&json!({"amount": 11})).await);
+    let ask = |id: &str, amount: u64| api.post("/me/withdrawals").by("walt").json(&json!({"id": id, "amount": amount}));
+    tour.all([ask("a1", 10), ask("a1", 10), ask("a1", 11), ask("a2", 10_000), ask("a2", 10), ask("a3", 10)]).await;
+    tour.all([ask("a4", 10), api.get("/operator/withdrawals?state=pending"), api.get("/operator/withdrawals?limit=0")])
+        .await;
+    tour.saw(&api.post("/me/withdrawals").by("mallory").json(&json!({"id": "m", "amount": 1})).await);
 }
 
 /// While sending is paused. At the end nobody can read what was decided last.

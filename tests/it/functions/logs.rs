@@ -69,7 +69,8 @@ async fn each_request_has_one_line_and_each_grab_its_metrics() {
         assert_eq!(fields.get("cause").is_some(), *status == 503, "{fields}");
         assert_eq!(fields.get("by").is_some(), id.starts_with("operator"), "{fields}");
         let names_user = fields["operation"].as_str().is_some_and(|one| {
-            !["getAnyPacket", "listAnyPacketClaims", "findPackets", "closePacket", "decideSending"].contains(&one)
+            !["getAnyPacket", "listAnyPacketClaims", "findPackets", "closePacket", "decideSending", "listWithdrawals"]
+                .contains(&one)
         });
         let has_valid_id = fields["outcome"] != "user-id-unsupported";
         assert_eq!(fields["user"].is_string(), names_user && has_valid_id, "{fields}");

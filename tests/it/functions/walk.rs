@@ -204,6 +204,12 @@ impl Walk {
         }
         self.ask(operator, ("PUT", "/wallets/alice/withdrawals/w1"), r#"{"amount":1000}"#, 201).await;
         self.ask(operator, ("PUT", "/wallets/alice/withdrawals/w2"), r#"{"amount":9000}"#, 402).await;
+        self.ask(operator, ("PUT", "/wallets/alice/withdrawals/w3"), r#"{"amount":100,"pending":true}"#, 201).await;
+        self.ask(operator, ("GET", "/operator/withdrawals?state=pending"), "", 200).await;
+        self.ask(operator, ("POST", "/wallets/alice/withdrawals/w3/post"), r#"{"amount":60}"#, 200).await;
+        self.ask(operator, ("POST", "/wallets/alice/withdrawals/w3/void"), "", 409).await;
+        self.ask(operator, ("GET", "/wallets/alice/withdrawals/w3"), "", 200).await;
+        self.ask(("send", Some("alice")), ("POST", "/me/withdrawals"), r#"{"id":"w4","amount":100}"#, 403).await;
         for method in ["GET", "HEAD"] {
             self.ask(operator, (method, "/wallets/alice"), "", 200).await;
         }

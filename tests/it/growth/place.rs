@@ -12,7 +12,7 @@ use shared::domain::{
     AckMode, Amount, Claim, DayZone, Hold, IdempotencyKey, Labels, Limits, MAX_MOVEMENT, PacketId, PartId, Split,
     Terms, UserId,
 };
-use shared::ledger::{ClaimOutcome, Ledger, MovementOutcome};
+use shared::ledger::{ClaimOutcome, DepositOutcome, Ledger};
 use shared::ports::{Clock, Entropy, GrabAnswer, Grabber, HotStore};
 use shared::redis::test_server::TestServer;
 use shared::redis::{Connection, RedisConfig};
@@ -250,7 +250,7 @@ impl Process {
     pub async fn fund(&self, place: &Place, user: &UserId, slips: u32) {
         let amount = Amount::new(u64::from(slips) * SLIP_AMOUNT);
         let outcome = self.wallets.deposit(user, &place.next_key(), amount, None).await.unwrap();
-        assert_eq!(outcome, MovementOutcome::Moved);
+        assert_eq!(outcome, DepositOutcome::Moved);
     }
 
     /// A user sends a packet that their wallet can pay: `POST /packets`.
@@ -261,7 +261,7 @@ impl Process {
             "expires_in_s": 3_600,
         });
         let request = request("POST", "/packets", sender.as_str(), &[("idempotency-key", key.as_str())], &body);
-        let packet = body_of(&send::handle(&self.send, &self.close, request).await);
+        let packet = body_of(&send::handle(&self.send, &self.close, None, request).await);
         packet["packet_id"].as_str().unwrap_or_else(|| panic!("{packet}")).parse().unwrap()
     }
 

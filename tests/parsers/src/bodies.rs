@@ -1,7 +1,7 @@
 use lambda_http::{Body, Request};
 use serde_json::{Map, Value};
-use shared::domain::{Cover, Labels, Limits, MAX_MOVEMENT, OperatorReason, Passphrase, Reference, Split};
-use shared::http::{Code, Problem};
+use shared::domain::{Amount, Cover, Labels, Limits, MAX_MOVEMENT, Note, OperatorReason, Passphrase, Reference, Split};
+use shared::http::{Code, Problem, withdrawal_ended, withdrawal_of_operator, withdrawal_of_user};
 use shared::service::NewPacket;
 
 /// The bodies of a send, a grab, a deposit or withdrawal, a close or suspension, and settle's event. The first byte selects one of them.
@@ -12,6 +12,7 @@ pub fn bodies(data: &[u8]) {
         1 => grab_body(body),
         2 => {
             movement_body(body);
+            withdrawal_bodies(body);
             reason_body(body);
         }
         _ => settle_event(body),
@@ -48,7 +49,7 @@ fn refused(problem: &Problem, body: &[u8], bytes_max: usize) {
 
 fn send_body(body: &[u8]) {
     let limits = Limits::default();
-    match send::new_packet(&request(body), "alice".parse().unwrap(), &limits, true) {
+    match send::new_packet(&request(body), "alice".parse().unwrap(), &limits) {
         Ok(packet) => {
             within_limits(&packet, &limits);
             as_asked(&packet, body);
@@ -125,12 +126,45 @@ fn grab_body(body: &[u8]) {
 }
 
 fn movement_body(body: &[u8]) {
-    match wallet::movement(&request(body), "alice", "deposit_id", "d1") {
+    match wallet::deposit(&request(body), "alice", "d1") {
         Ok((_, _, amount)) => {
             let asked = object(body, &["amount"]);
             assert_eq!(asked["amount"], amount.minor_units());
             assert!((1..=MAX_MOVEMENT.minor_units()).contains(&amount.minor_units()));
         }
+        Err(problem) => refused(&problem, body, 16 * 1_024),
+    }
+}
+
+fn withdrawal_bodies(body: &[u8]) {
+    let amount = |asked: &Map<String, Value>, amount: Amount| {
+        assert_eq!(asked["amount"], amount.minor_units());
+        assert!((1..=MAX_MOVEMENT.minor_units()).contains(&amount.minor_units()));
+    };
+    let note = |asked: &Map<String, Value>, note: Option<&Note>| {
+        assert_eq!(asked.get("note").and_then(Value::as_str), note.map(Note::as_str));
+    };
+    match withdrawal_of_operator(&request(body), "alice", "w1") {
+        Ok((_, made)) => {
+            let asked = object(body, &["amount", "pending", "note"]);
+            amount(&asked, made.amount);
+            note(&asked, made.note.as_ref());
+            assert_eq!(asked.get("pending").and_then(Value::as_bool).unwrap_or_default(), made.pending);
+        }
+        Err(problem) => refused(&problem, body, 16 * 1_024),
+    }
+    match withdrawal_of_user(&request(body)) {
+        Ok(made) => {
+            let asked = object(body, &["id", "amount", "note"]);
+            amount(&asked, made.amount);
+            note(&asked, made.note.as_ref());
+            assert!(made.pending && asked["id"] == made.id.as_str());
+        }
+        Err(problem) => refused(&problem, body, 16 * 1_024),
+    }
+    match withdrawal_ended(&request(body), "alice", "w1", true) {
+        Ok((.., None)) => {}
+        Ok((.., Some(paid))) => amount(&object(body, &["amount"]), paid),
         Err(problem) => refused(&problem, body, 16 * 1_024),
     }
 }

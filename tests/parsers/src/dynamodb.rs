@@ -10,10 +10,10 @@ use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture, S
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use shared::domain::{
     AckMode, Amount, Claim, DailyLimit, DayZone, Guard, Intervention, MovementFilter, MovementKind, PacketId, PartId,
-    Seed, Split, Suspension, Terms, Timestamp, UserId,
+    Seed, Split, Suspension, Terms, Timestamp, UserId, WithdrawalEnd, WithdrawalRequest,
 };
 use shared::dynamodb::SdkTable;
-use shared::ledger::{ClaimOutcome, Ledger, MovementOutcome, RefundOutcome, SendOutcome, SendRequest};
+use shared::ledger::{ClaimOutcome, DepositOutcome, Ledger, RefundOutcome, SendOutcome, SendRequest};
 use shared::ports::Entropy;
 
 /// A connection to `DynamoDB` that gives these answers, one after another, and then only errors. A zero byte separates the
@@ -181,10 +181,14 @@ async fn send(scripted: &Scripted) {
 async fn outside(scripted: &Scripted) {
     let key = "d1".parse().unwrap();
     let moved = scripted.ledger.deposit(&user(), &key, Amount::new(5), None, Timestamp::from_ms(9)).await;
-    if moved.is_ok_and(|moved| moved == MovementOutcome::Moved) {
+    if moved.is_ok_and(|moved| moved == DepositOutcome::Moved) {
         assert!(scripted.committed());
     }
-    drop(scripted.ledger.withdraw(&user(), &key, Amount::new(5), None, Timestamp::from_ms(9)).await);
+    let request = WithdrawalRequest::pending(key.clone(), Amount::new(5));
+    drop(scripted.ledger.withdraw(&user(), &request, Some(3), None, Timestamp::from_ms(9)).await);
+    let end = WithdrawalEnd::Post(Some(Amount::new(3)));
+    drop(scripted.ledger.end_withdrawal(&user(), &key, end, None, Timestamp::from_ms(9)).await);
+    drop(scripted.ledger.pending_withdrawals(None, None, 3).await);
     let reason = Intervention { reason: "reported".parse().unwrap(), at: Timestamp::from_ms(9), by: None };
     let suspension = Suspension { intervention: reason.clone(), grabs: true };
     drop(scripted.ledger.suspend(&user(), &suspension).await);

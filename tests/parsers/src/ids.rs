@@ -6,7 +6,7 @@ use lambda_http::http::Method;
 use lambda_http::{Body, Request, RequestExt};
 use shared::domain::{Cover, IdempotencyKey, PARTITIONS, PacketId, PartId, Reference, RequestKey, UserId};
 use shared::http::{Code, Page, Route, Who, page, route};
-use shared::ledger::MovementCursor;
+use shared::ledger::{MovementCursor, PendingCursor};
 use shared::service::ListPlace;
 
 /// Ids, names of parts, and the paths that contain them.
@@ -96,6 +96,11 @@ fn spelled(route: &Route) -> (&'static str, String) {
         Route::Preflight => ("OPTIONS", String::new()),
         Route::Deposit(user, id) => ("PUT", format!("/wallets/{user}/deposits/{id}")),
         Route::Withdrawal(user, id) => ("PUT", format!("/wallets/{user}/withdrawals/{id}")),
+        Route::ViewWithdrawal(user, id) => ("GET", format!("/wallets/{user}/withdrawals/{id}")),
+        Route::PostWithdrawal(user, id) => ("POST", format!("/wallets/{user}/withdrawals/{id}/post")),
+        Route::VoidWithdrawal(user, id) => ("POST", format!("/wallets/{user}/withdrawals/{id}/void")),
+        Route::PendingWithdrawals => ("GET", "/operator/withdrawals".to_owned()),
+        Route::AskWithdrawal => ("POST", "/me/withdrawals".to_owned()),
         Route::Wallet(user) => ("GET", format!("/wallets/{user}")),
         Route::Movements(user) => ("GET", format!("/wallets/{user}/movements")),
     }
@@ -111,6 +116,7 @@ pub fn cursors(data: &[u8]) {
     of_kind::<PacketId>(text);
     of_kind::<u32>(text);
     of_kind::<ListPlace>(text);
+    of_kind::<PendingCursor>(text);
     assert_eq!(text.parse::<MovementCursor>().is_ok(), is_place_of_movement(text), "{text:?}");
     limit(text);
 }

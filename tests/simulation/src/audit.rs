@@ -99,7 +99,12 @@ struct Found<'a> {
     days: BTreeMap<(&'a str, String), (u64, u64)>,
     keys: BTreeMap<String, Vec<&'a str>>,
     references: BTreeMap<&'a str, Vec<&'a str>>,
+    /// What came from outside or left; what is reserved counts as left.
     outside: Vec<(&'a str, i128)>,
+    /// What pending withdrawals have reserved.
+    reserved: BTreeMap<&'a str, i128>,
+    /// What withdrawals gave back, under its key in the timeline.
+    returns: Vec<(Key, u64)>,
     wallets: BTreeMap<&'a str, &'a Item>,
     /// Deposits, refunds and withdrawals, which have copies in timelines.
     timed: Vec<(&'a Key, &'a Item)>,
@@ -129,7 +134,27 @@ impl<'a> Found<'a> {
             }
             ["USER", user, "WALLET"] => drop(self.wallets.insert(user, item)),
             ["USER", user, "DEPOSIT", _] => self.outside.push((user, amount.into())),
-            ["USER", user, "WITHDRAW", _] => self.outside.push((user, -i128::from(amount))),
+            ["USER", user, "WITHDRAW", id] => {
+                let status = text(item, "status");
+                let (posted, is_ended) = (number(item, "posted_amount"), item.get("ended_at").is_some());
+                let returned = if is_ended { amount - posted } else { 0 };
+                let right = match status.as_deref() {
+                    None => posted == 0 && !is_ended,
+                    Some("pending") => posted == 0 && !is_ended && number(item, "due_shard") == 16,
+                    Some("posted") => posted > 0 && is_ended && item.get("due_shard").is_none(),
+                    Some("voided") => posted == 0 && is_ended && item.get("due_shard").is_none(),
+                    Some(_) => false,
+                };
+                check!(Wallet, right, "{}/{}: {item:?}", key.pk, key.sk);
+                self.outside.push((user, -i128::from(amount - returned)));
+                if status.as_deref() == Some("pending") {
+                    *self.reserved.entry(user).or_default() += i128::from(amount);
+                }
+                if returned > 0 {
+                    let sk = format!("AT#RETURN#{:013}#{id}", number(item, "ended_at"));
+                    self.returns.push((Key { pk: key.pk.clone(), sk }, returned));
+                }
+            }
             ["USER", user, "SENT", id] => {
                 self.sent.entry(id).or_default().push((user, amount));
                 if let Some(day) = text(item, "day") {
@@ -193,6 +218,10 @@ impl<'a> Found<'a> {
                 key.pk,
                 key.sk
             );
+        }
+        for (key, amount) in &self.returns {
+            let found = self.timelines.remove(key).map(|item| number(item, "amount"));
+            check!(Wallet, found == Some(*amount), "{}/{}: {found:?} came back, not {amount}", key.pk, key.sk);
         }
         check!(Wallet, self.timelines.is_empty(), "in timelines only: {:?}", self.timelines);
         Ok(())
@@ -272,13 +301,11 @@ impl<'a> Found<'a> {
         let mut balances = BTreeMap::new();
         for (user, wallet) in &self.wallets {
             // The operator may suspend a user who has never had money.
-            let balance = match wallet.get("balance") {
-                Some(AttributeValue::N(digits)) => digits.parse().unwrap(),
-                _ => 0,
-            };
-            let (balance, sum): (i128, i128) = (balance, moved.remove(user).unwrap_or(0));
+            let (balance, sum) = (signed(wallet, "balance"), moved.remove(user).unwrap_or(0));
             check!(Wallet, balance >= 0, "{user} has {balance}");
             check!(Wallet, balance == sum, "{user} has {balance}, and movements of {sum}");
+            let (pending, reserved) = (signed(wallet, "pending"), self.reserved.get(user).copied().unwrap_or(0));
+            check!(Wallet, pending == reserved, "{user} has {pending} pending, and withdrawals of {reserved}");
             balances.insert((*user).to_owned(), u64::try_from(balance).unwrap());
         }
         check!(Wallet, moved.is_empty(), "movements without a wallet: {moved:?}");
@@ -319,10 +346,18 @@ fn decode(item: &Item) -> Vec<u64> {
     rest.chunks(width).map(|bytes| bytes.iter().rev().fold(0, |amount, byte| amount << 8 | u64::from(*byte))).collect()
 }
 
-/// Whether two items say the same under their keys.
+/// A number of a wallet, which may be negative if something is wrong.
+fn signed(wallet: &Item, name: &str) -> i128 {
+    match wallet.get(name) {
+        Some(AttributeValue::N(digits)) => digits.parse().unwrap(),
+        _ => 0,
+    }
+}
+
+/// Whether two items say the same under their keys. No copy is in the index.
 fn same(one: &Item, other: &Item) -> bool {
     let said = |item: &Item| {
-        let said = item.inner().iter().filter(|(name, _)| !["PK", "SK"].contains(&&***name));
+        let said = item.inner().iter().filter(|(name, _)| !["PK", "SK", "due_shard", "due_at"].contains(&&***name));
         said.map(|(name, value)| (name.clone(), format!("{value:?}"))).collect::<BTreeMap<_, _>>()
     };
     said(one) == said(other)

@@ -10,10 +10,10 @@ use std::thread;
 use std::time::Duration;
 
 use shared::domain::{
-    Amount, Amounts, DailyLimit, DayZone, Movement, MovementFilter, PacketId, Passphrase, PassphraseDigest,
-    SPLIT_VERSION, Seed, Terms, Timestamp, UserId, split,
+    Amount, Amounts, DailyLimit, DayZone, Movement, MovementFilter, PacketId, Passphrase, PassphraseDigest, RequestKey,
+    SPLIT_VERSION, Seed, Terms, Timestamp, UserId, WithdrawalEnd, WithdrawalRequest, split,
 };
-use shared::ledger::{MovementOutcome, SendOutcome as LedgerSend, SendRequest};
+use shared::ledger::{DepositOutcome, EndOutcome, SendOutcome as LedgerSend, SendRequest, WithdrawalOutcome};
 use shared::ports::{Clock, Entropy};
 use shared::service::{Asker, Failure, GrabOutcome, Report, SendOutcome, Viewed};
 use tokio::task::JoinHandle;
@@ -222,7 +222,7 @@ impl Run {
                 tasks.push(self.spawn(when, move |run| async move { run.grab(number, &grab).await }));
             }
             if chance.happens(300) {
-                tasks.push(self.spawn(at(), move |run| async move { run.withdraw(number, false).await }));
+                tasks.push(self.spawn(at(), move |run| async move { run.withdraw(number).await }));
             }
         }
         for (number, at) in plan.closes.clone() {
@@ -302,7 +302,7 @@ impl Run {
         let amount = Amount::new(new.total.minor_units() + EXTRA);
         let id = key("fund", number);
         match process.call(process.wallets.deposit(&new.sender, &id, amount, None)).await {
-            Some(Ok(MovementOutcome::Moved | MovementOutcome::Replayed)) => Funded::Surely,
+            Some(Ok(DepositOutcome::Moved | DepositOutcome::Replayed)) => Funded::Surely,
             Some(Ok(outcome)) => {
                 self.world.violated(Kind::Answer, format!("a deposit: {outcome:?}"));
                 Funded::Surely
@@ -332,17 +332,43 @@ impl Run {
         }
     }
 
-    async fn withdraw(&self, number: usize, is_quiet: bool) {
+    async fn withdraw(&self, number: usize) {
         let (process, sender) = (self.slots.any(), &self.plan.packets[number].new.sender);
         let id = key("withdraw", number);
-        let answer = process.call(process.wallets.withdraw(sender, &id, Amount::new(EXTRA), None)).await;
+        let is_pending = number.is_multiple_of(2);
+        let request = WithdrawalRequest { pending: is_pending, ..WithdrawalRequest::at_once(id, Amount::new(EXTRA)) };
+        let answer = process.call(process.wallets.withdraw(sender, &request, None, None)).await;
         match answer {
-            Some(Ok(MovementOutcome::IdReused | MovementOutcome::TooFull)) => {
+            Some(Ok(WithdrawalOutcome::IdReused | WithdrawalOutcome::TooManyPending)) => {
                 self.world.violated(Kind::Answer, format!("a withdrawal: {answer:?}"));
             }
             Some(Err(failure)) => self.defect("a withdrawal", &failure),
-            None if is_quiet => self.world.violated(Kind::Liveness, "a withdrawal was not answered".to_owned()),
             _ => {}
+        }
+        if is_pending {
+            self.end_withdrawal(sender, &request.id).await;
+        }
+    }
+
+    /// Two processes end a withdrawal at once, in two ways.
+    async fn end_withdrawal(&self, sender: &UserId, id: &RequestKey) {
+        let (one, other) = (self.slots.any(), self.slots.any());
+        let paid = WithdrawalEnd::Post(Some(Amount::new(EXTRA / 2)));
+        let (voided, posted) = tokio::join!(
+            one.call(one.wallets.end_withdrawal(sender, id, WithdrawalEnd::Void, None)),
+            other.call(other.wallets.end_withdrawal(sender, id, paid, None)),
+        );
+        if let (Some(Ok(EndOutcome::Ended(_))), Some(Ok(EndOutcome::Ended(_)))) = (&voided, &posted) {
+            self.world.violated(Kind::Answer, format!("a withdrawal ended twice: {voided:?}, {posted:?}"));
+        }
+        for answer in [voided, posted] {
+            match answer {
+                Some(Err(failure)) => self.defect("the end of a withdrawal", &failure),
+                Some(Ok(EndOutcome::AboveAmount(_))) => {
+                    self.world.violated(Kind::Answer, format!("the end of a withdrawal: {answer:?}"));
+                }
+                _ => {}
+            }
         }
     }
 
@@ -403,7 +429,8 @@ impl Run {
                 SendOutcome::KeyReused
                 | SendOutcome::InsufficientBalance
                 | SendOutcome::DailyLimitExceeded { .. }
-                | SendOutcome::Paused => Sent::No,
+                | SendOutcome::Paused
+                | SendOutcome::NoTicketKeys => Sent::No,
             });
         };
         let terms = self.terms(process, new, *parts);

@@ -49,7 +49,7 @@ async fn a_claim_is_a_decision_a_claim_and_its_amount() {
     let expected = [
         put(keys::decision(packet_id(1), 2), &DecisionItem::from(&decision(2, of("ann")))),
         put(keys::claim(&user("ann"), packet_id(1)), &claim_item(&wanted())),
-        Write::Add { key: keys::wallet(&user("ann")), deltas, bound: None, absent: Some(items::MAY_NOT_GRAB) },
+        Write::Add { key: keys::wallet(&user("ann")), deltas, bounds: vec![], absent: Some(items::MAY_NOT_GRAB) },
     ];
     assert_eq!(ledger.written(), expected);
 }
@@ -261,7 +261,7 @@ async fn a_claim_that_the_ledger_does_not_answer_fails_by_itself() {
 }
 
 fn write() -> [Write; 1] {
-    [Write::Add { key: keys::wallet(&user("ann")), deltas: vec![("balance", 5)], bound: None, absent: None }]
+    [Write::Add { key: keys::wallet(&user("ann")), deltas: vec![("balance", 5)], bounds: vec![], absent: None }]
 }
 
 fn busy() -> TransactError {

@@ -5,6 +5,7 @@ mod history;
 mod movements;
 mod packet;
 mod wallet;
+mod withdrawal;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};

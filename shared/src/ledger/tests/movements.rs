@@ -36,6 +36,11 @@ impl Ledger<Told> {
         self.holds_in_timeline(keys::refund(&user("alice"), id, lowest), ms, &refund);
     }
 
+    fn holds_return(&self, id: &str, ms: u64) {
+        let item = OutsideItem { id: id.to_owned(), amount: Amount::new(5), at: at(ms), by: None };
+        self.holds(keys::in_timeline(&keys::returned(&user("alice"), &id.parse().unwrap()), at(ms)), &item);
+    }
+
     fn holds_outside(&self, is_deposit: bool, id: &str, ms: u64, by: Option<Signer>) {
         let (alice, key) = (user("alice"), id.parse().unwrap());
         let key = if is_deposit { keys::deposit(&alice, &key) } else { keys::withdrawal(&alice, &key) };
@@ -151,6 +156,7 @@ fn planned(ledger: &Ledger<Told>, n: usize, (kind, age, lag): Plan) {
         MovementKind::Claim => ledger.holds_claim(id, created + lag * DAY / 4),
         MovementKind::Deposit => ledger.holds_outside(true, &format!("d{n}"), created, None),
         MovementKind::Refund => ledger.holds_refund(id, u32::try_from(n).unwrap(), created),
+        MovementKind::Return => ledger.holds_return(&format!("r{n}"), created),
         MovementKind::Sent => ledger.holds_sent(id),
         MovementKind::Withdrawal => ledger.holds_outside(false, &format!("w{n}"), created, None),
     }
@@ -162,11 +168,11 @@ proptest! {
     /// Pages are pieces of one list in order, of any filter, also while movements of other times are added.
     #[test]
     fn all_pages_together_are_the_sorted_list(
-        plans in prop::collection::vec((0_usize..5, 0_u64..60, 0_u64..40), 0..60),
-        later in prop::collection::vec((0_usize..5, 0_u64..60, 0_u64..40), 0..20),
+        plans in prop::collection::vec((0_usize..6, 0_u64..60, 0_u64..40), 0..60),
+        later in prop::collection::vec((0_usize..6, 0_u64..60, 0_u64..40), 0..20),
         limit in 1_u32..12,
         (from, to) in (prop::option::of(0_u64..60), prop::option::of(0_u64..60)),
-        kind in prop::option::of(0_usize..5),
+        kind in prop::option::of(0_usize..6),
     ) {
         let ledger = ledger();
         for (n, plan) in plans.iter().enumerate() {

@@ -54,7 +54,7 @@ async fn a_send_is_a_key_a_packet_a_debit_and_the_amounts() {
         Write::Add {
             key: keys::wallet(&alice),
             deltas: vec![("balance", -1_000), ("sent_count", 1), ("sent_amount", 1_000)],
-            bound: Some(Bound::AtLeast("balance", 1_000)),
+            bounds: vec![Bound::AtLeast("balance", 1_000)],
             absent: Some("suspended"),
         },
         put(part(0), &amounts),
@@ -73,7 +73,7 @@ async fn a_send_within_a_daily_limit_adds_to_the_day_of_the_sender() {
         let expected = Write::Add {
             key: keys::day(&user("alice"), date),
             deltas: vec![("sent_count", 1), ("sent_amount", 1_000)],
-            bound: Some(Bound::AtMost("sent_amount", 500)),
+            bounds: vec![Bound::AtMost("sent_amount", 500)],
             absent: None,
         };
         assert_eq!(ledger.written()[4], expected, "{zone}");

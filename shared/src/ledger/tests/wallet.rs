@@ -1,9 +1,9 @@
 use super::*;
 
-use crate::domain::{Best, Decision, MAX_BALANCE, Owner, RequestKey, Summary, Wallet};
+use crate::domain::{Best, Decision, MAX_BALANCE, Owner, RequestKey, Summary, Wallet, WithdrawalRequest};
 use crate::ledger::items::{DecisionItem, OutsideItem, RefundItem, SettledItem, signed};
 use crate::ledger::wallet::Unpaid;
-use crate::ledger::{LedgerError, MovementOutcome, ReceiverState, RefundOutcome};
+use crate::ledger::{DepositOutcome, LedgerError, ReceiverState, RefundOutcome, WithdrawalOutcome};
 use crate::memory::MemoryTable;
 use crate::ports::{Bound, Expect, System};
 
@@ -15,17 +15,18 @@ fn movement(amount: u64) -> OutsideItem {
     OutsideItem { id: "d1".to_owned(), amount: Amount::new(amount), at: at(7), by: Some(signer()) }
 }
 
-async fn deposit(ledger: &Ledger<Told>) -> MovementOutcome {
+async fn deposit(ledger: &Ledger<Told>) -> DepositOutcome {
     ledger.deposit(&user("ann"), &id(), Amount::new(500), Some(&signer()), at(7)).await.unwrap()
 }
 
-async fn withdraw(ledger: &Ledger<Told>) -> MovementOutcome {
-    ledger.withdraw(&user("ann"), &id(), Amount::new(500), Some(&signer()), at(7)).await.unwrap()
+async fn withdraw(ledger: &Ledger<Told>) -> WithdrawalOutcome {
+    let request = WithdrawalRequest::at_once(id(), Amount::new(500));
+    ledger.withdraw(&user("ann"), &request, None, Some(&signer()), at(7)).await.unwrap()
 }
 
 fn expected(key: Key, delta: i64, bound: Bound, absent: Option<&'static str>) -> [Write; 3] {
     let (wallet, deltas) = (keys::wallet(&user("ann")), vec![("balance", delta)]);
-    let wallet = Write::Add { key: wallet, deltas, bound: Some(bound), absent };
+    let wallet = Write::Add { key: wallet, deltas, bounds: vec![bound], absent };
     let copy = keys::in_timeline(&key, at(7));
     assert_eq!(copy.sk.replace("AT#", "").replace("0000000000007#", ""), key.sk);
     [put(key, &movement(500)), put(copy, &movement(500)), wallet]
@@ -34,22 +35,26 @@ fn expected(key: Key, delta: i64, bound: Bound, absent: Option<&'static str>) ->
 #[tokio::test]
 async fn money_comes_in_up_to_the_bound_and_goes_out_down_to_nothing() {
     let ledger_in = ledger();
-    assert_eq!(deposit(&ledger_in).await, MovementOutcome::Moved);
+    assert_eq!(deposit(&ledger_in).await, DepositOutcome::Moved);
     let bound = Bound::AtMost("balance", MAX_BALANCE.minor_units() - 500);
     assert_eq!(ledger_in.written(), expected(keys::deposit(&user("ann"), &id()), 500, bound, None));
 
     let ledger_out = ledger();
-    assert_eq!(withdraw(&ledger_out).await, MovementOutcome::Moved);
+    assert!(matches!(withdraw(&ledger_out).await, WithdrawalOutcome::Made(_)));
     let bound = Bound::AtLeast("balance", 500);
     assert_eq!(ledger_out.written(), expected(keys::withdrawal(&user("ann"), &id()), -500, bound, Some("suspended")));
 }
 
 #[tokio::test]
 async fn a_movement_that_is_there_decides_before_the_balance() {
-    for (amount, outcome) in [(500, MovementOutcome::Replayed), (501, MovementOutcome::IdReused)] {
+    for (amount, outcome) in [(500, DepositOutcome::Replayed), (501, DepositOutcome::IdReused)] {
         let shown =
             || cancelled([there(&movement(amount)), Reason::ConditionFailed(None), Reason::ConditionFailed(None)]);
-        assert_eq!((deposit(&shown()).await, withdraw(&shown()).await), (outcome, outcome));
+        assert_eq!(deposit(&shown()).await, outcome);
+        match withdraw(&shown()).await {
+            WithdrawalOutcome::Replayed(found) => assert_eq!((amount, found.request.amount.minor_units()), (500, 500)),
+            other => assert_eq!((amount, other), (501, WithdrawalOutcome::IdReused)),
+        }
         let read = cancelled([Reason::None, Reason::None, Reason::ConditionFailed(None)]);
         read.holds(keys::deposit(&user("ann"), &id()), &movement(amount));
         assert_eq!(deposit(&read).await, outcome);
@@ -61,8 +66,8 @@ async fn a_movement_that_is_there_decides_before_the_balance() {
         }
     }
     let out_of_bounds = || cancelled([Reason::None, Reason::None, Reason::ConditionFailed(None)]);
-    assert_eq!(deposit(&out_of_bounds()).await, MovementOutcome::TooFull);
-    assert_eq!(withdraw(&out_of_bounds()).await, MovementOutcome::InsufficientBalance);
+    assert_eq!(deposit(&out_of_bounds()).await, DepositOutcome::TooFull);
+    assert_eq!(withdraw(&out_of_bounds()).await, WithdrawalOutcome::InsufficientBalance);
 }
 
 /// Otherwise this very withdrawal may pay between the two reads, and then be answered that the wallet is poor.
@@ -70,11 +75,11 @@ async fn a_movement_that_is_there_decides_before_the_balance() {
 async fn a_withdrawal_is_read_after_the_wallet() {
     let (wallet, key) = (keys::wallet(&user("ann")), keys::withdrawal(&user("ann"), &id()));
     let hidden = cancelled([Reason::None, Reason::None, Reason::ConditionFailed(None)]);
-    assert_eq!(withdraw(&hidden).await, MovementOutcome::InsufficientBalance);
+    assert_eq!(withdraw(&hidden).await, WithdrawalOutcome::InsufficientBalance);
     assert_eq!(*hidden.table.reads.lock().unwrap(), [wallet, key.clone()]);
     let poor = BTreeMap::from([("balance", 499)]);
     let shown = cancelled([Reason::None, Reason::None, there(&poor)]);
-    assert_eq!(withdraw(&shown).await, MovementOutcome::InsufficientBalance);
+    assert_eq!(withdraw(&shown).await, WithdrawalOutcome::InsufficientBalance);
     assert_eq!(*shown.table.reads.lock().unwrap(), [key], "the table has shown the wallet");
 }
 
@@ -86,8 +91,8 @@ async fn a_deposit_of_before_the_limit_stays_made() {
         assert!(ledger.tokens().is_empty(), "it moves nothing");
         outcome
     };
-    assert_eq!(above(ledger()).await, MovementOutcome::AboveLimit(Amount::new(499)));
-    for (amount, outcome) in [(500, MovementOutcome::Replayed), (501, MovementOutcome::IdReused)] {
+    assert_eq!(above(ledger()).await, DepositOutcome::AboveLimit(Amount::new(499)));
+    for (amount, outcome) in [(500, DepositOutcome::Replayed), (501, DepositOutcome::IdReused)] {
         let ledger = ledger();
         ledger.holds(keys::deposit(&user("ann"), &id()), &movement(amount));
         assert_eq!(above(ledger).await, outcome);
@@ -98,10 +103,18 @@ async fn a_deposit_of_before_the_limit_stays_made() {
 async fn a_wallet_shows_its_totals_and_a_new_user_nothing() {
     let ledger = ledger();
     assert_eq!(ledger.wallet(&user("ann")).await.unwrap(), Wallet::default());
-    let totals = [("balance", 5), ("sent_count", 1), ("sent_amount", 7), ("claim_count", 2), ("claim_amount", 12)];
+    let totals = [
+        ("balance", 5),
+        ("pending", 3),
+        ("sent_count", 1),
+        ("sent_amount", 7),
+        ("claim_count", 2),
+        ("claim_amount", 12),
+    ];
     ledger.holds(keys::wallet(&user("ann")), &BTreeMap::from(totals));
     let wallet = Wallet {
         balance: Amount::new(5),
+        pending: Amount::new(3),
         sent_count: 1,
         sent_amount: Amount::new(7),
         claim_count: 2,
@@ -198,7 +211,7 @@ async fn a_refund_is_a_decision_for_each_slip_and_their_sum() {
         put(keys::decision(packet_id(1), 2), &DecisionItem::from(&decisions[1])),
         put(key, &item),
         put(copy, &item),
-        Write::Add { key: keys::wallet(&user("alice")), deltas: vec![("balance", 320)], bound: None, absent: None },
+        Write::Add { key: keys::wallet(&user("alice")), deltas: vec![("balance", 320)], bounds: vec![], absent: None },
     ];
     assert_eq!(ledger.written(), expected);
 }

@@ -43,6 +43,9 @@ pub struct Report {
     pub due_left: u64,
     /// For how many seconds the oldest of them has been past both, or closed. 0 if there is none; a closed one counts once it was read.
     pub oldest_due_s: u64,
+    /// For how many seconds the oldest pending withdrawal has been pending, 0 if there is none; `null`: nobody asked, or the ledger did not
+    /// say.
+    pub oldest_pending_s: Option<u64>,
 }
 
 impl Report {
@@ -60,6 +63,7 @@ impl Report {
             oldest_outbox_ms: tally.left.map(|left| u64::try_from(age(left).as_millis()).unwrap_or(u64::MAX)),
             due_left: tally.due_left,
             oldest_due_s: tally.oldest_expiry.map_or(0, due_for),
+            oldest_pending_s: None,
         }
     }
 }
@@ -133,6 +137,17 @@ impl Run {
 }
 
 impl<T: Table, H: HotStore> Settle<T, H> {
+    /// The same report, with the age of the oldest pending withdrawal.
+    pub async fn with_pending(&self, report: Report) -> Report {
+        let oldest = self.stores.ledger.oldest_pending().await;
+        if let Err(error) = &oldest {
+            tracing::warn!(error = crate::error_chain(error), "the age of the oldest pending withdrawal is unknown");
+        }
+        let now = self.stores.clock.now();
+        let oldest_pending_s = oldest.ok().map(|oldest| oldest.map_or(0, |at| now.since(at).as_secs()));
+        Report { oldest_pending_s, ..report }
+    }
+
     /// Settles the packets in these stores. `grace` must be longer than a grab can last plus the difference of the clocks.
     pub fn new(stores: Stores<T, H>, grace: Duration) -> Self {
         Self { outboxes: Outboxes::new(stores.clone()), closer: Closer::new(stores.clone()), stores, grace }

@@ -1,0 +1,138 @@
+//! What requests for withdrawals say, and their answers.
+
+use lambda_http::Request;
+use lambda_http::http::StatusCode;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::answer::Answer;
+use super::body::{Fields, Int, parse_body};
+use super::problem::{Code, Limit, Problem};
+use super::views::{Viewer, WithdrawalBody};
+use crate::domain::{
+    Amount, Limits, MAX_MOVEMENT, Note, ReasonError, RequestKey, Requester, UserId, Withdrawal, WithdrawalRequest,
+};
+use crate::ledger::WithdrawalOutcome;
+use crate::ports::Table;
+use crate::service::Wallets;
+
+const BODY_BYTES_MAX: usize = 16 * 1_024;
+const ID: &str = "must be 1 to 64 characters of A-Z a-z 0-9 _ -";
+
+/// The body, which must be an object.
+fn body<B: DeserializeOwned>(request: &Request) -> Result<B, Problem> {
+    let body = parse_body(request, BODY_BYTES_MAX)?;
+    body.ok_or_else(|| Problem::new(Code::InvalidRequest, "The body must be a JSON object."))
+}
+
+fn unfit() -> Problem {
+    Problem::new(Code::InvalidRequest, "The request is not valid.")
+}
+
+fn amount(fields: &mut Fields, asked: Int, most: u64) -> Option<Amount> {
+    let amount = asked.within(1..=most).map(Amount::new);
+    fields.check("amount", amount, format!("must be an integer from 1 to {most}"))
+}
+
+fn note(fields: &mut Fields, asked: Option<String>) -> Option<Note> {
+    asked?.parse().map_or_else(|error: ReasonError| fields.check("note", None, error.to_string()), Some)
+}
+
+/// The user and the withdrawal of the operator's request, or all errors.
+pub fn withdrawal_of_operator(request: &Request, user: &str, id: &str) -> Result<(UserId, WithdrawalRequest), Problem> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Asked {
+        amount: Int,
+        pending: Option<bool>,
+        note: Option<String>,
+    }
+    let body: Asked = body(request)?;
+    let mut fields = Fields::default();
+    let user = fields.check("user_id", user.parse().ok(), "is not a user id");
+    let id = fields.check("withdrawal_id", id.parse().ok(), ID);
+    let amount = amount(&mut fields, body.amount, MAX_MOVEMENT.minor_units());
+    let note = note(&mut fields, body.note);
+    fields.finish()?;
+    let ((user, id), amount) = user.zip(id).zip(amount).ok_or_else(unfit)?;
+    let pending = body.pending.unwrap_or_default();
+    Ok((user, WithdrawalRequest { id, amount, pending, note, requester: Requester::Operator }))
+}
+
+/// The withdrawal that a user asks for, or all errors. It is always pending.
+pub fn withdrawal_of_user(request: &Request) -> Result<WithdrawalRequest, Problem> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Asked {
+        id: String,
+        amount: Int,
+        note: Option<String>,
+    }
+    let body: Asked = body(request)?;
+    let mut fields = Fields::default();
+    let id = fields.check("id", body.id.parse().ok(), ID);
+    let amount = amount(&mut fields, body.amount, MAX_MOVEMENT.minor_units());
+    let note = note(&mut fields, body.note);
+    fields.finish()?;
+    let (id, amount) = id.zip(amount).ok_or_else(unfit)?;
+    Ok(WithdrawalRequest { id, amount, pending: true, note, requester: Requester::User })
+}
+
+/// The user, the id and the amount of a request to post or to void a withdrawal, or all errors.
+pub fn withdrawal_ended(
+    request: &Request,
+    user: &str,
+    id: &str,
+    has_amount: bool,
+) -> Result<(UserId, RequestKey, Option<Amount>), Problem> {
+    #[derive(Default, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Asked {
+        amount: Option<Int>,
+    }
+    let body: Asked = parse_body(request, BODY_BYTES_MAX)?.unwrap_or_default();
+    let mut fields = Fields::default();
+    let user = fields.check("user_id", user.parse().ok(), "is not a user id");
+    let id = fields.check("withdrawal_id", id.parse().ok(), ID);
+    let amount = match body.amount {
+        Some(_) if !has_amount => fields.check("amount", None, "is not known"),
+        asked => asked.and_then(|asked| amount(&mut fields, asked, MAX_MOVEMENT.minor_units())),
+    };
+    fields.finish()?;
+    let (user, id) = user.zip(id).ok_or_else(unfit)?;
+    Ok((user, id, amount))
+}
+
+/// The answer to a request for a withdrawal.
+pub async fn withdrawal_received<T: Table>(
+    wallets: &Wallets<T>,
+    outcome: WithdrawalOutcome,
+    viewer: Viewer<'_>,
+) -> Result<Answer, Problem> {
+    match outcome {
+        WithdrawalOutcome::Made(made) => withdrawal_shown(wallets, StatusCode::CREATED, &made, viewer).await,
+        WithdrawalOutcome::Replayed(made) => withdrawal_shown(wallets, StatusCode::OK, &made, viewer).await,
+        WithdrawalOutcome::IdReused => {
+            Err(Problem::new(Code::IdempotencyKeyReused, "This id was used for another withdrawal."))
+        }
+        WithdrawalOutcome::InsufficientBalance => {
+            Err(Problem::new(Code::InsufficientBalance, "The wallet holds less than the withdrawal."))
+        }
+        WithdrawalOutcome::Suspended => Err(Problem::account_suspended()),
+        WithdrawalOutcome::TooManyPending => Err(Problem {
+            limit: Some(Limit::PendingWithdrawals(Limits::PENDING_WITHDRAWALS)),
+            ..Problem::new(Code::TooManyPending, "Too many of the user's withdrawals are pending.")
+        }),
+    }
+}
+
+/// A withdrawal, and its user's wallet as it is now.
+pub async fn withdrawal_shown<T: Table>(
+    wallets: &Wallets<T>,
+    status: StatusCode,
+    withdrawal: &Withdrawal,
+    viewer: Viewer<'_>,
+) -> Result<Answer, Problem> {
+    let wallet = wallets.wallet(&withdrawal.user).await?;
+    Answer::json(status, &WithdrawalBody::new(withdrawal, &wallet, wallets.currency(), viewer))
+}
