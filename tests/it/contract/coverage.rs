@@ -317,7 +317,11 @@ async fn broken(tour: &mut Tour, api: &Api) {
 /// An unreachable ledger: the outcome is unknown, and every caller may retry.
 async fn without_a_ledger(tour: &mut Tour) {
     let ledger = DynamoDb::start(None).await.unwrap();
-    let options = local::Options { dynamodb_url: Some(ledger.url()), ..local::Options::ephemeral() };
+    let options = local::Options {
+        dynamodb_url: Some(ledger.url()),
+        user_withdrawals: true,
+        ..local::Options::ephemeral()
+    };
     let api = Api::start_with(options).await;
     let packet = api.packet("alice", "k", &random(100, 10)).await;
     ledger.stop().await;
@@ -450,8 +454,16 @@ async fn every_example_of_a_request_is_accepted() {
                         if operation.id == "sendPacketForUser" { path.replace("user_id", "alice") } else { path };
                     // The other examples are of users who are not suspended.
                     let path = if operation.id == "suspendUser" { path.replace("user_id", "mallory") } else { path };
-                    if operation.id == "withdraw" {
-                        api.fund("user_id", example["amount"].as_u64().unwrap()).await;
+                    let path = path.replace("withdrawal_id", name);
+                    match operation.id {
+                        "withdraw" => api.fund("user_id", example["amount"].as_u64().unwrap()).await,
+                        "askWithdrawal" => api.fund(&user, example["amount"].as_u64().unwrap()).await,
+                        "postWithdrawal" => {
+                            api.fund("user_id", 300).await;
+                            let reserve = api.put(path.replace("/post", ""));
+                            reserve.json(&json!({"amount": 300, "pending": true})).await.expect(201);
+                        }
+                        _ => {}
                     }
                     let answer = api.call(operation.method, path).by(caller).key(&key).json(&example).await;
                     assert!(answer.status == 201 || answer.status == 200, "{name}: {}", answer.describe());

@@ -101,7 +101,7 @@ async fn strange_users_have_wallets_of_their_own() {
         }
         let packet = api.packet("sender", "k", &random(1_000, users.len() as u64)).await;
         for (i, user) in users.iter().enumerate() {
-            let wallet = json!({"user_id": user, "balance": 100 + i, "currency": "CNY"});
+            let wallet = json!({"user_id": user, "balance": 100 + i, "pending": 0, "currency": "CNY"});
             assert_eq!(api.get("/me/wallet").by(user).await.expect(200), wallet);
             let grabbed = api.grab(user, &packet).await.expect(200);
             assert_eq!((&grabbed["outcome"], &grabbed["replayed"]), (&json!("grabbed"), &json!(false)), "{user}");
