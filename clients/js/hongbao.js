@@ -188,7 +188,7 @@ export class Hongbao {
   /**
    * Grabs a slip. Losing is an outcome, not an error.
    * @param {string} packetId
-   * @param {Ticketed & {passphrase?: string}} [call]
+   * @param {Ticketed & {passphrase?: string | undefined}} [call]
    * @returns {Promise<GrabResult>}
    */
   grab(packetId, { passphrase, ticket, signal } = {}) {
@@ -214,8 +214,7 @@ export class Hongbao {
    * @returns {Promise<PacketClaims>}
    */
   claims(packetId, page = {}) {
-    const { signal, ticket } = page;
-    return this.#json('GET', `${this.#of('')}/packets/${encodeURIComponent(packetId)}/claims${query(page)}`, { signal, ticket });
+    return this.#json('GET', `${this.#of('')}/packets/${encodeURIComponent(packetId)}/claims${query(page)}`, page);
   }
 
   /**
@@ -232,8 +231,8 @@ export class Hongbao {
    * @param {Call} [call]
    * @returns {Promise<Wallet>}
    */
-  wallet({ signal } = {}) {
-    return this.#userId === null ? this.#json('GET', '/me/wallet', { signal }) : this.walletOf(this.#userId, { signal });
+  wallet(call = {}) {
+    return this.#userId === null ? this.#json('GET', '/me/wallet', call) : this.walletOf(this.#userId, call);
   }
 
   /**
@@ -242,7 +241,7 @@ export class Hongbao {
    * @returns {Promise<SentPackets>}
    */
   myPackets(page = {}) {
-    return this.#json('GET', `${this.#of('/me')}/packets${query(page)}`, { signal: page.signal });
+    return this.#json('GET', `${this.#of('/me')}/packets${query(page)}`, page);
   }
 
   /**
@@ -259,7 +258,7 @@ export class Hongbao {
    * @returns {Promise<UserClaims>}
    */
   myClaims(page = {}) {
-    return this.#json('GET', `${this.#of('/me')}/claims${query(page)}`, { signal: page.signal });
+    return this.#json('GET', `${this.#of('/me')}/claims${query(page)}`, page);
   }
 
   /**
@@ -302,8 +301,8 @@ export class Hongbao {
    * @param {Call} [call]
    * @returns {Promise<Wallet>}
    */
-  walletOf(userId, { signal } = {}) {
-    return this.#json('GET', `/wallets/${encodeURIComponent(userId)}`, { signal });
+  walletOf(userId, call = {}) {
+    return this.#json('GET', `/wallets/${encodeURIComponent(userId)}`, call);
   }
 
   /**
@@ -312,7 +311,7 @@ export class Hongbao {
    * @returns {Promise<Movements>}
    */
   myMovements(page = {}) {
-    return this.#userId === null ? this.#json('GET', `/me/movements${query(page)}`, { signal: page.signal }) : this.movements(this.#userId, page);
+    return this.#userId === null ? this.#json('GET', `/me/movements${query(page)}`, page) : this.movements(this.#userId, page);
   }
 
   /**
@@ -330,7 +329,7 @@ export class Hongbao {
    * @returns {Promise<Movements>}
    */
   movements(userId, page = {}) {
-    return this.#json('GET', `/wallets/${encodeURIComponent(userId)}/movements${query(page)}`, { signal: page.signal });
+    return this.#json('GET', `/wallets/${encodeURIComponent(userId)}/movements${query(page)}`, page);
   }
 
   /**
@@ -348,8 +347,8 @@ export class Hongbao {
    * @param {Call} [call]
    * @returns {Promise<Packet>}
    */
-  anyPacket(packetId, { signal } = {}) {
-    return this.#json('GET', `/operator/packets/${encodeURIComponent(packetId)}`, { signal });
+  anyPacket(packetId, call = {}) {
+    return this.#json('GET', `/operator/packets/${encodeURIComponent(packetId)}`, call);
   }
 
   /**
@@ -359,7 +358,7 @@ export class Hongbao {
    * @returns {Promise<PacketClaims>}
    */
   anyClaims(packetId, page = {}) {
-    return this.#json('GET', `/operator/packets/${encodeURIComponent(packetId)}/claims${query(page)}`, { signal: page.signal });
+    return this.#json('GET', `/operator/packets/${encodeURIComponent(packetId)}/claims${query(page)}`, page);
   }
 
   /**
@@ -369,8 +368,8 @@ export class Hongbao {
    * @param {Call} [call]
    * @returns {Promise<Share>}
    */
-  share(packetId, userId, { signal } = {}) {
-    return this.#json('GET', `/operator/packets/${encodeURIComponent(packetId)}/users/${encodeURIComponent(userId)}`, { signal });
+  share(packetId, userId, call = {}) {
+    return this.#json('GET', `/operator/packets/${encodeURIComponent(packetId)}/users/${encodeURIComponent(userId)}`, call);
   }
 
   /**
@@ -380,7 +379,7 @@ export class Hongbao {
    * @returns {Promise<FoundPackets>}
    */
   findPackets(reference, page = {}) {
-    return this.#json('GET', `/operator/packets${query({ ...page, reference })}`, { signal: page.signal });
+    return this.#json('GET', `/operator/packets${query({ ...page, reference })}`, page);
   }
 
   /**
@@ -429,8 +428,8 @@ export class Hongbao {
    * @param {Call} [call]
    * @returns {Promise<UserLimits>}
    */
-  limitsOf(userId, { signal } = {}) {
-    return this.#json('GET', `/operator/users/${encodeURIComponent(userId)}/limits`, { signal });
+  limitsOf(userId, call = {}) {
+    return this.#json('GET', `/operator/users/${encodeURIComponent(userId)}/limits`, call);
   }
 
   /**
