@@ -64,7 +64,7 @@ def engine(method, path, body=None, key=None):
     # On AWS: sign each request with Signature Version 4 here, for example with botocore's SigV4Auth.
     for tries in range(3):
         status, answer = call(method, HONGBAO_URL + path, body, {"Idempotency-Key": key} if key else {}, 4)
-        if status not in (0, 429) and status < 500:
+        if (status not in (0, 429) and status < 500) or answer.get("code") == "sending-paused":  # Nothing was sent.
             return status, answer
         time.sleep(0.2 * 2**tries)
     raise Unavailable(f"{method} {path}: {status}")
@@ -180,7 +180,7 @@ def hongbao(message, arguments):
     if status in (200, 201):
         plan(answer["packet_id"], place)
         return None
-    texts = {"insufficient-balance": "余额不足", "account-suspended": "你的账户已停用", "daily-limit-exceeded": "超过每日限额"}
+    texts = {"insufficient-balance": "余额不足", "account-suspended": "你的账户已停用", "daily-limit-exceeded": "超过每日限额", "sending-paused": "暂停发红包，未扣款"}
     return texts.get(answer.get("code")) or "发不了：" + "；".join(error["reason"] for error in answer.get("errors", []))
 
 

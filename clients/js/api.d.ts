@@ -92,7 +92,8 @@ export interface paths {
          *     If the packet has no passphrase, a given one is ignored. So is a ticket, if it needs none.
          *
          *     A packet with `eligibility: ticket` is for users to whom your app gives a ticket, a compact JWS in `Grab-Ticket`. Before its `nbf` the
-         *     answer is `not_started`. A user with a slip is answered with it, even without a ticket.
+         *     answer is `not_started`. A user with a slip is answered with it, even without a ticket. With `GRAB_ACK=redis`, until settle
+         *     has persisted the hold (normally within a minute), such a user needs the ticket again.
          */
         post: operations["grabPacket"];
         delete?: never;

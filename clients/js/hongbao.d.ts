@@ -103,11 +103,11 @@ export class Hongbao {
     /**
      * Grabs a slip. Losing is an outcome, not an error.
      * @param {string} packetId
-     * @param {Ticketed & {passphrase?: string}} [call]
+     * @param {Ticketed & {passphrase?: string | undefined}} [call]
      * @returns {Promise<GrabResult>}
      */
     grab(packetId: string, { passphrase, ticket, signal }?: Ticketed & {
-        passphrase?: string;
+        passphrase?: string | undefined;
     }): Promise<GrabResult>;
     /**
      * Returns a packet.
@@ -142,7 +142,7 @@ export class Hongbao {
      * @param {Call} [call]
      * @returns {Promise<Wallet>}
      */
-    wallet({ signal }?: Call): Promise<Wallet>;
+    wallet(call?: Call): Promise<Wallet>;
     /**
      * Returns one page of the packets that the caller sent.
      * @param {Page & Call} [page]
@@ -270,7 +270,7 @@ export class Hongbao {
      * @param {Call} [call]
      * @returns {Promise<Wallet>}
      */
-    walletOf(userId: string, { signal }?: Call): Promise<Wallet>;
+    walletOf(userId: string, call?: Call): Promise<Wallet>;
     /**
      * Returns one page of the movements of the caller's wallet, the newest first.
      * @param {MovementsPage & Call} [page]
@@ -385,7 +385,7 @@ export class Hongbao {
      * @param {Call} [call]
      * @returns {Promise<Packet>}
      */
-    anyPacket(packetId: string, { signal }?: Call): Promise<Packet>;
+    anyPacket(packetId: string, call?: Call): Promise<Packet>;
     /**
      * For the operator: returns one page of any packet's claims, as `claims` does.
      * @param {string} packetId
@@ -400,7 +400,7 @@ export class Hongbao {
      * @param {Call} [call]
      * @returns {Promise<Share>}
      */
-    share(packetId: string, userId: string, { signal }?: Call): Promise<Share>;
+    share(packetId: string, userId: string, call?: Call): Promise<Share>;
     /**
      * For the operator: returns one page of the packets that were sent with this reference.
      * @param {string} reference
@@ -471,7 +471,7 @@ export class Hongbao {
      * @param {Call} [call]
      * @returns {Promise<UserLimits>}
      */
-    limitsOf(userId: string, { signal }?: Call): Promise<UserLimits>;
+    limitsOf(userId: string, call?: Call): Promise<UserLimits>;
     /**
      * For the operator: sets both limits of a user. One that is null or left out is the deployment's.
      * @param {string} userId

@@ -193,7 +193,7 @@ export class Hongbao {
   /**
    * Grabs a slip. Losing is an outcome, not an error.
    * @param {string} packetId
-   * @param {Ticketed & {passphrase?: string}} [call]
+   * @param {Ticketed & {passphrase?: string | undefined}} [call]
    * @returns {Promise<GrabResult>}
    */
   grab(packetId, { passphrase, ticket, signal } = {}) {
@@ -219,8 +219,7 @@ export class Hongbao {
    * @returns {Promise<PacketClaims>}
    */
   claims(packetId, page = {}) {
-    const { signal, ticket } = page;
-    return this.#json('GET', this.#of('') + path`/packets/${packetId}/claims` + query(page), { signal, ticket });
+    return this.#json('GET', this.#of('') + path`/packets/${packetId}/claims` + query(page), page);
   }
 
   /**
@@ -237,8 +236,8 @@ export class Hongbao {
    * @param {Call} [call]
    * @returns {Promise<Wallet>}
    */
-  wallet({ signal } = {}) {
-    return this.#userId === null ? this.#json('GET', '/me/wallet', { signal }) : this.walletOf(this.#userId, { signal });
+  wallet(call = {}) {
+    return this.#userId === null ? this.#json('GET', '/me/wallet', call) : this.walletOf(this.#userId, call);
   }
 
   /**
@@ -247,7 +246,7 @@ export class Hongbao {
    * @returns {Promise<SentPackets>}
    */
   myPackets(page = {}) {
-    return this.#json('GET', `${this.#of('/me')}/packets${query(page)}`, { signal: page.signal });
+    return this.#json('GET', `${this.#of('/me')}/packets${query(page)}`, page);
   }
 
   /**
@@ -264,7 +263,7 @@ export class Hongbao {
    * @returns {Promise<UserClaims>}
    */
   myClaims(page = {}) {
-    return this.#json('GET', `${this.#of('/me')}/claims${query(page)}`, { signal: page.signal });
+    return this.#json('GET', `${this.#of('/me')}/claims${query(page)}`, page);
   }
 
   /**
@@ -338,7 +337,7 @@ export class Hongbao {
    * @returns {Promise<Schemas['Withdrawals']>}
    */
   pendingWithdrawals(page = {}) {
-    return this.#json('GET', `/operator/withdrawals${query(page)}`, { signal: page.signal });
+    return this.#json('GET', `/operator/withdrawals${query(page)}`, page);
   }
 
   /**
@@ -357,8 +356,8 @@ export class Hongbao {
    * @param {Call} [call]
    * @returns {Promise<Wallet>}
    */
-  walletOf(userId, { signal } = {}) {
-    return this.#json('GET', path`/wallets/${userId}`, { signal });
+  walletOf(userId, call = {}) {
+    return this.#json('GET', path`/wallets/${userId}`, call);
   }
 
   /**
@@ -367,7 +366,7 @@ export class Hongbao {
    * @returns {Promise<Movements>}
    */
   myMovements(page = {}) {
-    return this.#userId === null ? this.#json('GET', `/me/movements${query(page)}`, { signal: page.signal }) : this.movements(this.#userId, page);
+    return this.#userId === null ? this.#json('GET', `/me/movements${query(page)}`, page) : this.movements(this.#userId, page);
   }
 
   /**
@@ -385,7 +384,7 @@ export class Hongbao {
    * @returns {Promise<Movements>}
    */
   movements(userId, page = {}) {
-    return this.#json('GET', path`/wallets/${userId}/movements` + query(page), { signal: page.signal });
+    return this.#json('GET', path`/wallets/${userId}/movements` + query(page), page);
   }
 
   /**
@@ -403,8 +402,8 @@ export class Hongbao {
    * @param {Call} [call]
    * @returns {Promise<Packet>}
    */
-  anyPacket(packetId, { signal } = {}) {
-    return this.#json('GET', path`/operator/packets/${packetId}`, { signal });
+  anyPacket(packetId, call = {}) {
+    return this.#json('GET', path`/operator/packets/${packetId}`, call);
   }
 
   /**
@@ -414,7 +413,7 @@ export class Hongbao {
    * @returns {Promise<PacketClaims>}
    */
   anyClaims(packetId, page = {}) {
-    return this.#json('GET', path`/operator/packets/${packetId}/claims` + query(page), { signal: page.signal });
+    return this.#json('GET', path`/operator/packets/${packetId}/claims` + query(page), page);
   }
 
   /**
@@ -424,8 +423,8 @@ export class Hongbao {
    * @param {Call} [call]
    * @returns {Promise<Share>}
    */
-  share(packetId, userId, { signal } = {}) {
-    return this.#json('GET', path`/operator/packets/${packetId}/users/${userId}`, { signal });
+  share(packetId, userId, call = {}) {
+    return this.#json('GET', path`/operator/packets/${packetId}/users/${userId}`, call);
   }
 
   /**
@@ -435,7 +434,7 @@ export class Hongbao {
    * @returns {Promise<FoundPackets>}
    */
   findPackets(reference, page = {}) {
-    return this.#json('GET', `/operator/packets${query({ ...page, reference })}`, { signal: page.signal });
+    return this.#json('GET', `/operator/packets${query({ ...page, reference })}`, page);
   }
 
   /**
@@ -484,8 +483,8 @@ export class Hongbao {
    * @param {Call} [call]
    * @returns {Promise<UserLimits>}
    */
-  limitsOf(userId, { signal } = {}) {
-    return this.#json('GET', path`/operator/users/${userId}/limits`, { signal });
+  limitsOf(userId, call = {}) {
+    return this.#json('GET', path`/operator/users/${userId}/limits`, call);
   }
 
   /**

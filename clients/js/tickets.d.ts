@@ -30,12 +30,12 @@ export type Ticket = {
      */
     expiresInS?: number;
     /**
-     * When the user's turn comes, in seconds since 1970. Default: at once.
+     * When the user's turn comes, in seconds since 1970, before the ticket expires. Default: at once.
      */
     notBefore?: number;
 };
 /**
- * A JWK with a `kid`: `oct` for HS256, or a private `OKP` key of Ed25519 for EdDSA.
+ * A JWK with a `kid`: `oct` of at least 32 bytes for HS256, or a private `OKP` key of Ed25519 for EdDSA.
  */
 export type Key = {
     kty?: string | undefined;

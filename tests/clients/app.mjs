@@ -73,10 +73,11 @@ export async function losingAnswers(target) {
   const { hostname, port } = new URL(target);
   /** @type {Set<string>} */
   const lost = new Set();
-  const state = { isDown: false };
+  const state = { isDown: false, asked: 0 };
   const server = createServer(async (request, response) => {
     const chunks = [];
     for await (const chunk of request) chunks.push(chunk);
+    state.asked += 1;
     if (state.isDown) return response.writeHead(503).end();
     const body = Buffer.concat(chunks);
     const { method, url, headers } = request;

@@ -222,13 +222,20 @@ test('a bot that is killed between a send and its message posts the message, and
   }
 });
 
-test('the bot says to try again while the engine gives no answer, and takes only genuine events', async () => {
+test('the bot says to try again while the engine gives no answer, says at once that sending is paused, and takes only genuine events', async () => {
   const { telegram, engine, bot, operator, packets, press, seen, stop } = await group();
   const { said: url, stop: end } = await bot();
   try {
     for (const user of [ANN, 2, 3, 4]) telegram.join(user);
     telegram.say(ANN, '/topup 10');
     await seen(({ text }) => text === '余额 10.00 元');
+    await operator('/operator/sending', 'PUT', { paused: true, reason: 'a test' });
+    const before = engine.state.asked;
+    const paused = telegram.say(ANN, '/hongbao 10 2');
+    await seen(({ text }) => text === '暂停发红包，未扣款');
+    assert.equal(engine.state.asked - before, 2, 'the answer that was lost, and this one');
+    await operator('/operator/sending', 'PUT', { paused: false });
+    assert.deepEqual(await packets(paused), []);
     telegram.faults.set('sendMessage', ['lost']);
     const command = telegram.say(ANN, '/hongbao 10 2');
     const message = await seen(({ buttons }) => buttons.length > 0);

@@ -43,6 +43,15 @@ async fn the_walkthrough_works_behind_a_load_balancer() {
 }
 
 #[tokio::test]
+async fn the_walk_for_one_group_works_on_a_fresh_stack() {
+    let page = read("docs/INTEGRATE.md");
+    let section = page.split_once("\n## A packet for one group\n").unwrap().1.split_once("\n## ").unwrap().0;
+    let steps = console(section);
+    assert!(steps.len() >= 8, "only {} commands", steps.len());
+    walked(Entrance::Api, |_| steps).await;
+}
+
+#[tokio::test]
 async fn the_requests_of_the_readme_work() {
     walked(Entrance::Api, |url| {
         let steps = pasted(&read("README.md").replace("http://127.0.0.1:3000", url));

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use client::tickets::{Scope, Ticket, TicketKey};
+use client::tickets::{Scope, Ticket, TicketError, TicketKey};
 use client::webhooks::{
     Data, PacketClosed, PacketSent, PacketSettled, SlipClaimed, WebhookError, WithdrawalPosted, WithdrawalRequested,
     WithdrawalVoided, verify, verify_at,
@@ -22,6 +22,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+use crate::contract::api::TICKET_KEY;
 use crate::contract::spec::{Operation, SPEC};
 use crate::repository;
 
@@ -453,8 +454,35 @@ fn tickets_are_signed_as_in_the_vectors() {
         if let Some(seconds) = signed["ticket"]["expiresInS"].as_u64() {
             ticket.expires_in = Duration::from_secs(seconds);
         }
-        assert_eq!(key.unwrap().sign_at(&ticket, at(&signed["now"]).unwrap()), signed["token"], "{}", signed["name"]);
+        let token = key.unwrap().sign_at(&ticket, at(&signed["now"]).unwrap()).unwrap();
+        assert_eq!(token, signed["token"], "{}", signed["name"]);
         compared += 1;
     }
     assert_eq!(compared, 2);
+}
+
+/// The engine takes a ticket for a day at most, and none whose turn never comes.
+#[test]
+fn a_ticket_that_the_engine_would_refuse_is_not_signed() {
+    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+    let key = TicketKey::from_jwk(TICKET_KEY).unwrap();
+    let good = Ticket::new("bob", Scope::Packet("38FS4S83HF3Y07WMYNH727QYT0"));
+    let of = |sender, reference| Ticket { scope: Scope::Reference { sender, reference }, ..good };
+    let lasting = |expires_in| Ticket { expires_in, ..good };
+    let from = |seconds| Ticket { not_before: Some(now + Duration::from_secs(seconds)), ..good };
+    for (ticket, outcome) in [
+        (good, Ok(())),
+        (Ticket { user: "", ..good }, Err(TicketError::Empty)),
+        (Ticket { scope: Scope::Packet(""), ..good }, Err(TicketError::Empty)),
+        (of("", "nye"), Err(TicketError::Empty)),
+        (of("alice", ""), Err(TicketError::Empty)),
+        (lasting(Duration::from_hours(24)), Ok(())),
+        (lasting(Duration::from_secs(86_401)), Err(TicketError::Life)),
+        (lasting(Duration::MAX), Err(TicketError::Life)),
+        (lasting(Duration::from_millis(999)), Err(TicketError::Life)),
+        (from(3_599), Ok(())),
+        (from(3_600), Err(TicketError::Turn)),
+    ] {
+        assert_eq!(key.sign_at(&ticket, now).map(drop), outcome, "{ticket:?}");
+    }
 }

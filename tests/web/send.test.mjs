@@ -212,6 +212,43 @@ browse('a suspended user, and one at their limit of the day, read why nothing wa
   }
 });
 
+browse('while sending is paused the user reads that nothing was sent; the draft keeps its key, and goes out once', async () => {
+  for (const [locale, says, unknown] of /** @type {const} */ ([
+    ['zh-CN', /暂停发红包，未扣款/, /可能已经发出|看看有没有发出/],
+    ['zh-TW', /暫停發紅包，未扣款/, /可能已經發出|看看有沒有發出/],
+    ['en-US', /Sending is paused\. Nothing was sent\./, /may have been sent|see whether it was sent/],
+  ])) {
+    const alice = someone('alice');
+    await fund(alice, 10_000);
+    const page = await person({ name: alice, locale, allow: /status of 503/ });
+    /** @type {string[]} */
+    const keys = [];
+    let isPaused = true;
+    await page.route('**/packets', (route) => {
+      keys.push(route.request().headers()['idempotency-key'] ?? '');
+      if (!isPaused) return route.continue();
+      const body = JSON.stringify({ status: 503, code: 'sending-paused', title: 'Sending paused' });
+      return route.fulfill({ status: 503, headers: { 'Retry-After': '60' }, contentType: 'application/problem+json', body });
+    });
+    await page.goto(stack.url);
+    await page.fill('#total', '8.88');
+    await page.fill('#greeting', '恭喜');
+    await page.click('button[type=submit]');
+    await assertSoon(async () => says.test(await textOf(page, '.state')));
+    assert.doesNotMatch(await textOf(page, '.state'), unknown);
+    await assertAccessible(page, `sending is paused in ${locale}`);
+    assert.deepEqual([await page.inputValue('#total'), await page.inputValue('#greeting')], ['8.88', '恭喜']);
+    // Also after a reload.
+    await page.reload();
+    await assertSoon(async () => says.test(await textOf(page, '.state')));
+    isPaused = false;
+    await page.click('.state .button');
+    await page.waitForSelector('.qr path');
+    assert.deepEqual([keys.length, new Set(keys).size], [3, 1]);
+    assert.deepEqual((await api(alice, 'GET', '/me/packets')).totals, { count: 1, amount: 888 });
+  }
+});
+
 browse('another tab, or another language, does not empty the form', async () => {
   const alice = someone('alice');
   await fund(alice, 10_000);

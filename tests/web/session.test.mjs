@@ -360,3 +360,32 @@ browse('a ticket in a link admits its user, and leaves the address; without one 
   await other.waitForSelector('.notice[data-kind=expired]');
   assert.ok(!other.url().includes('ticket'), other.url());
 });
+
+browse('what has not the form of a ticket is not kept, and leaves the address too', async () => {
+  const { id, link } = await packet();
+  for (const bad of ['%0Ax.y.z', 'x.y', 'a.b.c.d', '%E7%A5%A8.y.z']) {
+    const page = await person({ name: someone() });
+    await page.goto(`${link}#ticket=${bad}`);
+    await page.waitForSelector('#open');
+    assert.equal(page.url(), link);
+    assert.equal(await page.evaluate((name) => sessionStorage.getItem(name), `hongbao.ticket.${id}`), null, bad);
+  }
+});
+
+browse('a user whose turn has not come sees when it comes, reads of no slow network, and then wins without another press', async () => {
+  const { id, link } = await packet({ eligibility: 'ticket' });
+  const name = someone();
+  const turn = Math.floor(Date.now() / 1_000) + 12;
+  const page = await person({ name, locale: 'en-US' });
+  await page.goto(`${link}#ticket=${await signTicket(ticketKey, { user: name, packet: id, notBefore: turn })}`);
+  await page.click('#open');
+  await page.waitForSelector('.starts span');
+  assert.match(await textOf(page, '.starts span'), /^00:00:(0\d|1[0-2])$/);
+  assert.equal(await page.isDisabled('#open'), true);
+  await page.waitForTimeout(4_000);
+  assert.equal(await page.locator('.envelope.slow, .envelope.opening').count(), 0);
+  assert.doesNotMatch(await textOf(page, '.envelope-status'), /network is slow/);
+  await page.waitForSelector('.result[data-outcome=grabbed]');
+  // The engine's clock may differ from the app's by 5 seconds.
+  assert.ok(Date.now() >= (turn - 5) * 1_000);
+});

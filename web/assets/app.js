@@ -160,7 +160,7 @@ function frame() {
   byId('skip').textContent = t('skip');
   const path = route();
   const here = (/** @type {string} */ to) => path === to || (to === '/' && path === '/send') || (to !== '/' && path.startsWith(to));
-  const link = (/** @type {string} */ to, /** @type {import('./i18n.js').Key} */ name) =>
+  const link = (/** @type {string} */ to, /** @type {Key} */ name) =>
     h('a', { href: `#${to}`, 'aria-current': here(to) ? 'page' : null }, h('span', null, t(name)));
   byId('bar').replaceChildren(
     h('a', { class: 'brand', href: '#/', 'aria-label': `hongbao · ${t('app.name')}` }, h('span', { class: 'seal', 'aria-hidden': 'true' }, glyph('開')), h('span', { class: 'wordmark' }, 'hongbao')),

@@ -87,12 +87,11 @@ export function serverNow() {
 
 /**
  * Calls `tick` with the time left until a moment of the server's clock, at each full second of it, and with 0 at that moment.
- * @param {string} at
+ * @param {number} end
  * @param {(leftMs: number) => void} tick
  * @param {AbortSignal} signal
  */
-export function countDown(at, tick, signal) {
-  const end = Date.parse(at);
+export function countDown(end, tick, signal) {
   const next = () => {
     if (signal.aborted) return;
     const left = end - serverNow();

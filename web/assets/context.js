@@ -131,7 +131,7 @@ function decimal(minor) {
   return (minor < 0 ? '-' : '') + text.slice(0, cut) + (digits ? `.${text.slice(cut)}` : '');
 }
 
-/** @param {string} at @param {Intl.DateTimeFormatOptions} parts */
+/** @param {string | number} at @param {Intl.DateTimeFormatOptions} parts */
 function time(at, parts) {
   return new Intl.DateTimeFormat(language(), { hourCycle: 'h23', ...parts }).format(new Date(at));
 }
@@ -145,7 +145,7 @@ export function moment(at) {
   return time(at, { ...DAY, ...SECOND });
 }
 
-/** Returns a time without its seconds. @param {string} at */
+/** Returns a time without its seconds. @param {string | number} at */
 export function minute(at) {
   return time(at, { ...DAY, ...MINUTE });
 }

@@ -10,13 +10,6 @@ const LANGUAGE = 'hongbao.language';
 /** The languages, each with its own name for itself. @type {ReadonlyMap<string, string>} */
 export const LANGUAGES = new Map([['zh-CN', '简体中文'], ['zh-TW', '繁體中文'], ['en', 'English']]);
 
-/** @type {Record<string, () => Promise<{texts: Record<Key, Text>}>>} */
-const FILES = {
-  'zh-CN': () => import('./lang/zh-CN.js'),
-  'zh-TW': () => import('./lang/zh-TW.js'),
-  en: () => import('./lang/en.js'),
-};
-
 let current = (() => {
   const chosen = device.get(LANGUAGE) ?? '';
   return LANGUAGES.has(chosen) ? chosen : languageOf(navigator.languages[0] ?? navigator.language);
@@ -27,9 +20,9 @@ let texts = {};
 let loading = read(current);
 loading.catch(() => {});
 
-/** @param {string} tag */
+/** @param {string} tag @returns {Promise<{texts: Record<Key, Text>}>} */
 function read(tag) {
-  return /** @type {() => Promise<{texts: Record<Key, Text>}>} */ (FILES[tag])();
+  return import(`./lang/${tag}.js`);
 }
 
 /** Returns the language of the page that is nearest to a BCP 47 tag. @param {string} tag */

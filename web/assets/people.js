@@ -27,12 +27,11 @@ export function forgetPeople() {
   known.clear();
 }
 
-/** Asks for these users' profiles, together with others that are wanted at the same time. @param {string[]} ids @returns {Promise<void>} */
-export function meet(ids) {
-  if (!config.profiles) return Promise.resolve();
+/** Asks for these users' profiles, together with others that are wanted at the same time. @param {string[]} ids */
+export async function meet(ids) {
+  if (!config.profiles) return;
   for (const id of ids) if (!known.has(id)) wanted.add(id);
-  if (wanted.size === 0) return Promise.resolve();
-  return (asking ??= Promise.resolve().then(ask).finally(() => {
+  if (wanted.size > 0) await (asking ??= Promise.resolve().then(ask).finally(() => {
     asking = undefined;
   }));
 }

@@ -48,6 +48,8 @@ export function explain(error) {
         return said('suspended', 'send.suspended', 'send.suspended.text');
       case 'daily-limit-exceeded':
         return said('limit', 'send.limit', error.resetsAt ? 'send.limit.text' : 'send.limit.later', false, { time: error.resetsAt ? minute(error.resetsAt) : '' });
+      case 'sending-paused':
+        return said('unavailable', 'send.paused', 'grab.unavailable.text', true);
       case 'unavailable':
       case 'too-many-requests':
         return said('unavailable', 'grab.unavailable', 'grab.unavailable.text', true);

@@ -379,17 +379,20 @@ class Form {
       if (isPoor) void this.#readBalance();
       return;
     }
+    // A pause is no final refusal: the same send may succeed later. But it certainly has not been sent.
+    const isPaused = error instanceof Problem && error.code === 'sending-paused';
+    const hint = isPaused ? '' : t('send.forget.hint');
     this.submit.textContent = t('send.submit.empty');
     this.state.replaceChildren(
-      h('p', { class: 'bad' }, t('send.unknown')),
+      h('p', { class: 'bad' }, isPaused ? title : t('send.unknown')),
       h(
         'p',
         { class: 'row' },
         h('button', { class: 'button', type: 'button', onClick: () => void this.send(send) }, t('retry')),
-        h('button', { class: 'link', type: 'button', title: t('send.forget.hint'), onClick: () => this.#forget() }, t('send.forget')),
+        h('button', { class: 'link', type: 'button', title: hint, onClick: () => this.#forget() }, t('send.forget')),
       ),
-      h('p', { class: 'hint' }, t('send.forget.hint')),
-      isKept ? '' : h('p', { class: 'hint' }, t('send.unkept')),
+      h('p', { class: 'hint' }, hint),
+      isKept || isPaused ? '' : h('p', { class: 'hint' }, t('send.unkept')),
     );
   }
 

@@ -154,7 +154,7 @@ function takeFragment(takesToken) {
   const to = given.get('to') ?? (packetFragment().slice(1) || '/');
   if (token) tab.set(TOKEN, token);
   const packet = to.split('/')[2];
-  if (ticket && packet) tab.set(TICKET + packet, ticket);
+  if (packet && ticket && /^[\w-]+(\.[\w-]+){2}$/.test(ticket)) tab.set(TICKET + packet, ticket);
   // Removed from the address at once: otherwise they would stay in the history and in links that users copy.
   history.replaceState(null, '', `${home()}#${to}`);
 }
@@ -198,8 +198,6 @@ function base64Url(bytes) {
   return btoa(String.fromCharCode(...bytes)).replace(/\+/g, '-').replace(/\//g, '_').replace(/=+$/, '');
 }
 
-const redirectUri = () => home();
-
 /** Goes to Cognito's sign-in page. @param {Auth} auth */
 export async function startCodeFlow(auth) {
   const random = () => base64Url(crypto.getRandomValues(new Uint8Array(32)));
@@ -209,7 +207,7 @@ export async function startCodeFlow(auth) {
   const parameters = new URLSearchParams({
     response_type: 'code',
     client_id: auth.client_id ?? '',
-    redirect_uri: redirectUri(),
+    redirect_uri: home(),
     scope: auth.scope ?? 'openid',
     state: flow.state,
     code_challenge: base64Url(new Uint8Array(digest)),
@@ -229,13 +227,13 @@ async function finishCodeFlow(auth) {
   // This tab did not ask for a code with another state.
   isFlowLost = !flow || flow.state !== state;
   if (isFlowLost) return;
-  await exchange(auth, { grant_type: 'authorization_code', code, redirect_uri: redirectUri(), code_verifier: flow.verifier });
+  await exchange(auth, { grant_type: 'authorization_code', code, redirect_uri: home(), code_verifier: flow.verifier });
 }
 
 /** @param {Auth} auth @returns {Promise<string | null>} */
-function refresh(auth) {
+async function refresh(auth) {
   const token = tab.get(REFRESH);
-  return token ? exchange(auth, { grant_type: 'refresh_token', refresh_token: token }) : Promise.resolve(null);
+  return token ? exchange(auth, { grant_type: 'refresh_token', refresh_token: token }) : null;
 }
 
 /** @param {Auth} auth @param {Record<string, string>} grant @returns {Promise<string | null>} */

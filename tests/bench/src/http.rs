@@ -123,7 +123,7 @@ impl Grabs for Http {
         let id = self.engine.packet(packet).to_string();
         let mut client = self.client.by(Caller::Local(user.to_owned()));
         if let Some(key) = &self.tickets {
-            client = client.with_ticket(key.sign(&Ticket::new(user, Scope::Packet(&id))));
+            client = client.with_ticket(key.sign(&Ticket::new(user, Scope::Packet(&id)))?);
         }
         Ok(match client.grab(&id, None).await? {
             GrabResult::Grabbed { slip, .. } => Got::Slip(slip.into()),

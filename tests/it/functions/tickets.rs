@@ -43,7 +43,7 @@ async fn a_new_key_is_known_within_seconds_and_the_old_one_meanwhile() {
         users += 1;
         let user = format!("user-{users}");
         let mut event = grab_of(&packet, &user);
-        event["headers"]["grab-ticket"] = key.sign(&Ticket::new(&user, Scope::Packet(&packet))).into();
+        event["headers"]["grab-ticket"] = key.sign(&Ticket::new(&user, Scope::Packet(&packet))).unwrap().into();
         grab.answer(&event).await
     };
     assert_eq!(ask(&old).await.expect(200)["outcome"], "grabbed");

@@ -94,6 +94,7 @@ const english = {
   'send.limit': 'That is more than you can send in a day',
   'send.limit.text': 'Nothing was sent. A smaller amount may still fit; the limit starts anew on {time}.',
   'send.limit.later': 'Nothing was sent. A smaller amount may still fit.',
+  'send.paused': 'Sending is paused. Nothing was sent.',
   'topup': 'Top up {amount}',
   'topup.done': '{amount} added',
   'topup.hint': 'On the local stack anybody is the operator.',

@@ -93,6 +93,7 @@ export const texts = {
   'send.limit': '超出每日发红包的限额',
   'send.limit.text': '这次没有发出。可以少发一点，{time} 恢复额度。',
   'send.limit.later': '这次没有发出。可以少发一点。',
+  'send.paused': '暂停发红包，未扣款。',
   'topup': '充值 {amount}',
   'topup.done': '已充值 {amount}',
   'topup.hint': '在本地环境，人人都是运营方。',

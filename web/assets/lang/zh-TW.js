@@ -93,6 +93,7 @@ export const texts = {
   'send.limit': '超過每日發紅包的額度',
   'send.limit.text': '這次沒有發出。可以少發一點，額度會在 {time} 恢復。',
   'send.limit.later': '這次沒有發出。可以少發一點。',
+  'send.paused': '暫停發紅包，未扣款。',
   'topup': '儲值 {amount}',
   'topup.done': '已儲值 {amount}',
   'topup.hint': '在本機環境，人人都是營運方。',

@@ -71,11 +71,15 @@ export class ClosedEnvelope {
     } else if (packet.has_passphrase) this.status.textContent = t('grab.passphrase.ask');
     live.onChange(() => this.#update());
     this.#update();
-    if (packet.status === 'scheduled' && packet.starts_at) this.#await(packet.starts_at);
+    if (packet.status === 'scheduled' && packet.starts_at) this.#await(Date.parse(packet.starts_at), () => {
+        if (!this.#live.packet.has_passphrase) this.status.textContent = t('grab.now');
+        say(t('grab.now'));
+        this.#lasts();
+      });
     else this.#lasts();
     if (isMine || packet.claimed_count > 0) void this.#list();
     // The result's module is needed once the envelope is open.
-    void sleep(PREPARE_AFTER_MS, signal).then(() => prepare());
+    void sleep(PREPARE_AFTER_MS, signal).then(prepare);
   }
 
   async #list() {
@@ -102,7 +106,7 @@ export class ClosedEnvelope {
   /** Counts down to the end. */
   #lasts() {
     countDown(
-      this.#live.packet.expires_at,
+      Date.parse(this.#live.packet.expires_at),
       (leftMs) => {
         this.#ends = t('grab.ends', { time: duration(leftMs) });
         this.#showTime();
@@ -120,17 +124,17 @@ export class ClosedEnvelope {
     }
   }
 
-  /** Counts down to the start; from that very second on the coin can be pressed. @param {string} startsAt */
-  #await(startsAt) {
+  /** Counts down to the start; from that very second on the coin can be pressed. @param {number} startMs @param {() => void} go */
+  #await(startMs, go) {
     this.button.disabled = true;
     this.drawn.classList.add('early');
     this.clock.hidden = false;
     this.asks.inert = true;
     countDown(
-      startsAt,
+      startMs,
       (leftMs) => {
         const seconds = Math.ceil(leftMs / 1000);
-        this.clock.replaceChildren(h('small', null, t('grab.starts')), h('span', null, duration(leftMs)), h('small', null, t('grab.startsAt', { time: minute(startsAt) })));
+        this.clock.replaceChildren(h('small', null, t('grab.starts')), h('span', null, duration(leftMs)), h('small', null, t('grab.startsAt', { time: minute(startMs) })));
         if (seconds > 0 && seconds <= ON_COIN_S) this.button.firstElementChild?.replaceChildren(...glyphs(String(seconds)));
         if (leftMs > 0) return;
         this.button.firstElementChild?.replaceChildren(glyph('開'));
@@ -138,9 +142,7 @@ export class ClosedEnvelope {
         this.drawn.classList.remove('early');
         this.clock.hidden = true;
         this.asks.inert = false;
-        if (!this.#live.packet.has_passphrase) this.status.textContent = t('grab.now');
-        say(t('grab.now'));
-        this.#lasts();
+        go();
       },
       this.#signal,
     );
@@ -182,34 +184,36 @@ export class ClosedEnvelope {
       this.status.textContent = t('grab.slow');
       this.drawn.classList.add('slow');
     };
-    const slow = setTimeout(showSlow, SLOW_MS);
     onRetry.add(showSlow);
     try {
-      const result = await this.#ask();
-      clearTimeout(slow);
-      if (this.#signal.aborted) return;
+      const result = await this.#ask(showSlow);
+      if (!result || this.#signal.aborted) return;
       await this.#reveal(result);
       if (!this.#signal.aborted) await this.#events.opened(result);
     } catch (error) {
       this.#close();
       if (!this.#signal.aborted) this.#failed(error);
     } finally {
-      clearTimeout(slow);
       onRetry.delete(showSlow);
       this.isBusy = false;
     }
   }
 
-  /** Asks for a slip; again at the start if it was too early. @returns {Promise<GrabResult>} */
-  async #ask() {
-    const passphrase = this.#passphrase;
+  /** Asks for a slip; again at the start if it was too early. Null if that is still away. @param {() => void} showSlow @returns {Promise<GrabResult | null>} */
+  async #ask(showSlow) {
     for (let tries = 1; ; tries += 1) {
-      const call = { signal: this.#signal, ...(passphrase !== undefined && { passphrase }) };
-      const result = await api.grab(this.#live.packet.packet_id, call);
+      const slow = setTimeout(showSlow, SLOW_MS);
+      const result = await api.grab(this.#live.packet.packet_id, { signal: this.#signal, passphrase: this.#passphrase }).finally(() => clearTimeout(slow));
       if (result.outcome !== 'not_started' || this.#signal.aborted) return result;
       // The user pressed in the right second: the first time, the wait is only as long as the start is away.
       const startMs = Math.max(0, Date.parse(result.starts_at) - serverNow()) + 60 + Math.random() * 140;
-      await sleep(tries === 1 ? Math.min(startMs, result.retry_after_ms) : result.retry_after_ms, this.#signal);
+      const waitMs = tries === 1 ? Math.min(startMs, result.retry_after_ms) : result.retry_after_ms;
+      if (waitMs > SLOW_MS) {
+        this.#close();
+        this.#await(serverNow() + waitMs, () => this.node.isConnected && this.open());
+        return null;
+      }
+      await sleep(waitMs, this.#signal);
     }
   }
 
@@ -258,7 +262,7 @@ export class ClosedEnvelope {
     const submit = this.asks.querySelector('button');
     submit?.setAttribute('disabled', '');
     countDown(
-      new Date(this.#blockedUntil).toISOString(),
+      this.#blockedUntil,
       (leftMs) => {
         this.status.textContent = leftMs > 0 ? t('grab.passphrase.wait', { count: Math.ceil(leftMs / 1000) }) : t('grab.passphrase.ask');
         if (leftMs > 0) return;
