@@ -30,10 +30,8 @@ export class Provider {
   /** @type {Set<NodeJS.Timeout>} */
   #timers = new Set();
   #server = createServer(async (request, response) => {
-    const chunks = [];
-    for await (const chunk of request) chunks.push(chunk);
     const number = /^\/transfers\/([0-9a-zA-Z]{1,32})$/.exec(request.url ?? '')?.[1];
-    const { amount, attach } = JSON.parse(Buffer.concat(chunks).toString());
+    const { amount, attach } = await read(request);
     if (request.method !== 'PUT' || !number || !(amount > 0) || !attach) return response.writeHead(400).end('{}');
     const turn = (this.asked.get(number) ?? 0) + 1;
     this.asked.set(number, turn);
@@ -128,6 +126,17 @@ export class Provider {
       action();
     }, ms);
     this.#timers.add(timer);
+  }
+}
+
+/** Returns what a request says, or {} if the caller was killed while it sent. @param {import('node:http').IncomingMessage} request @returns {Promise<any>} */
+async function read(request) {
+  const chunks = [];
+  try {
+    for await (const chunk of request) chunks.push(chunk);
+    return JSON.parse(Buffer.concat(chunks).toString());
+  } catch {
+    return {};
   }
 }
 
