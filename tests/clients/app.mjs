@@ -42,17 +42,19 @@ export async function newApp() {
 
 /**
  * Starts a program that says when it is ready.
- * @param {string} program @param {string[]} args @param {{cwd?: string, env?: Record<string, string>}} options
+ * @param {string} program @param {string[]} args @param {{cwd?: string, env?: Record<string, string>, stderr?: 'inherit' | number}} options
  * @param {RegExp} ready with one group
  */
-export async function start(program, args, { cwd, env }, ready) {
-  const child = spawn(program, args, { cwd, env: { ...environment(), ...env }, stdio: ['ignore', 'pipe', 'inherit'] });
-  process.on('exit', () => child.kill());
+export async function start(program, args, { cwd, env, stderr = 'inherit' }, ready) {
+  const child = spawn(program, args, { cwd, env: { ...environment(), ...env }, stdio: ['ignore', 'pipe', stderr] });
+  const end = () => child.kill();
+  process.on('exit', end);
+  child.once('exit', () => process.off('exit', end));
   const stop = async (/** @type {NodeJS.Signals} */ signal = 'SIGTERM') => {
     child.kill(signal);
     if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
   };
-  for await (const line of createInterface({ input: child.stdout })) {
+  for await (const line of createInterface({ input: /** @type {import('node:stream').Readable} */ (child.stdout) })) {
     const said = ready.exec(line)?.[1];
     if (said) return { said, stop };
   }

@@ -1,0 +1,120 @@
+"""Pays withdrawals out through a payment provider, and ends each exactly once.
+
+PROVIDER_URL=https://pay.example WEBHOOK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw python3 examples/payout.py
+
+It takes WithdrawalRequested at / and the provider's notices at /provider. Run as many as you like. It stores nothing, may be killed at
+any line, and finds what it lost among the pending withdrawals. Put your provider's API into `definitely_paid`. The provider must keep
+each number, pay it at most once, and never change a final status. To cancel a payment, ask the provider, and let this program void.
+More settings: HONGBAO_URL; HOST and PORT to listen at; SWEEP_S, the seconds between two looks at what is pending; PROVIDER_TIMEOUT_S.
+"""
+import base64
+import hashlib
+import hmac
+import json
+import logging
+import os
+import random
+import time
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, timezone
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import quote, urlencode
+
+HONGBAO_URL, PROVIDER_URL = os.environ.get("HONGBAO_URL", "http://127.0.0.1:3000"), os.environ.get("PROVIDER_URL")
+SECRET, ADDRESS = os.environ.get("WEBHOOK_SECRET"), (os.environ.get("HOST", "127.0.0.1"), int(os.environ.get("PORT", "8080")))
+SWEEP_S, TIMEOUT_S = float(os.environ.get("SWEEP_S", "60")), float(os.environ.get("PROVIDER_TIMEOUT_S", "10"))
+PAID, UNPAID = {"paid", "partial"}, {"failed", "cancelled", "rejected"}  # The provider's final statuses.
+waiting, WAITING_MAX, pool = set(), 1000, ThreadPoolExecutor(9)  # One thread takes webhooks.
+
+
+def call(method, url, body=None, timeout=4):
+    """Returns the JSON of a 2xx answer. Anything else is an exception, and so a doubt: the outcome is unknown."""
+    # On AWS: sign each request to the engine with Signature Version 4 here, for example with botocore's SigV4Auth.
+    request = urllib.request.Request(url, body and json.dumps(body).encode(), {"Content-Type": "application/json"}, method=method)
+    with urllib.request.urlopen(request, timeout=timeout) as answer:
+        return json.load(answer)
+
+
+def definitely_paid(name, amount, currency):
+    """Returns how many fen the provider paid, 0 if it will never pay, and None in doubt. A repeat asks about the same transfer."""
+    number = hashlib.sha256(name.encode()).hexdigest()[:32]  # Never a new one, or the provider pays again.
+    body = {"payee": name.split("/")[0], "amount": amount, "currency": currency, "attach": name}
+    transfer = call("PUT", f"{PROVIDER_URL}/transfers/{number}", body, TIMEOUT_S)
+    status, paid, is_ours = transfer["status"], transfer["paid_amount"], (transfer["number"], transfer["amount"]) == (number, amount)
+    is_final = status in PAID and 0 < paid <= amount or status in UNPAID and paid == 0
+    return paid if is_ours and is_final and type(paid) is int else None
+
+
+def carry_out(name):
+    """Asks for one payment, and ends the withdrawal if the answer is final. Any number of processes may do so at once."""
+    waiting.discard(name)  # Before it looks: what happens from here on needs another look.
+    path = "{}/wallets/{}/withdrawals/{}".format(HONGBAO_URL, *map(quote, name.split("/")))
+    withdrawal = call("GET", path)
+    # An event may come again years later. The provider may have forgotten its number, so it must not be asked.
+    paid = definitely_paid(name, withdrawal["amount"], withdrawal["currency"]) if withdrawal["status"] == "pending" else None
+    if paid is not None:  # A 409 says that it was ended otherwise: by hand, or the provider changed a final status. A person must look.
+        call("POST", f"{path}/post", {"amount": paid}) if paid else call("POST", f"{path}/void")
+
+
+def guarded(action, *arguments):
+    try:
+        action(*arguments)
+    except Exception as error:  # Whatever it was: a later sweep finds the withdrawal, and asks again with the same number.
+        logging.warning("%s %s: %r %s", action.__name__, arguments, error, getattr(error, "url", ""))
+
+
+def look_at(name):
+    """Returns whether there is room for another withdrawal to look at."""
+    if name in waiting or len(waiting) >= WAITING_MAX:
+        return name in waiting
+    waiting.add(name)
+    pool.submit(guarded, carry_out, name)
+    return True
+
+
+def sweep():
+    """Looks at what is pending for longer than SWEEP_S: an event, a notice or an answer was lost. The older, the less often."""
+    now, cursor = datetime.now(timezone.utc), {}
+    query = {"state": "pending", "limit": 100, "before": (now - timedelta(seconds=SWEEP_S)).isoformat(timespec="milliseconds")}
+    while cursor.get("cursor", "first"):
+        page = call("GET", f"{HONGBAO_URL}/operator/withdrawals?{urlencode(query | cursor)}")
+        for withdrawal in page["withdrawals"]:
+            age_s = (now - datetime.fromisoformat(withdrawal["at"])).total_seconds()
+            while random.random() * age_s < 10 * SWEEP_S and not look_at(f"{withdrawal['user_id']}/{withdrawal['withdrawal_id']}"):
+                time.sleep(0.1)
+        cursor = {"cursor": page["next_cursor"]}
+
+
+class Receiver(BaseHTTPRequestHandler):
+    log_request = lambda *_: None
+
+    def do_POST(self):
+        body, status = self.rfile.read(min(int(self.headers.get("Content-Length", 0)), 1 << 20)), 204
+        if self.path == "/provider":  # Anyone may send a notice: it only makes the program ask. So it may come twice, or be out of date.
+            status = 204 if look_at(json.loads(body)["attach"]) else 503
+        elif not self.is_genuine(body):
+            status = 401
+        elif (event := json.loads(body))["type"] == "WithdrawalRequested":
+            status = 204 if look_at(f"{event['data']['user_id']}/{event['data']['withdrawal_id']}") else 503
+        self.send_response(status)
+        self.end_headers()
+
+    def is_genuine(self, body):
+        """Checks a delivery as the Standard Webhooks specification says."""
+        sent_at, signatures = self.headers.get("webhook-timestamp", ""), self.headers.get("webhook-signature", "").split()
+        key, content = base64.b64decode(SECRET.removeprefix("whsec_")), f"{self.headers['webhook-id']}.{sent_at}.".encode() + body
+        expected = b"v1," + base64.b64encode(hmac.digest(key, content, "sha256"))
+        is_fresh = sent_at.isdecimal() and abs(time.time() - int(sent_at)) <= 300
+        return is_fresh and any(hmac.compare_digest(expected, given.encode()) for given in signatures)
+
+
+if __name__ == "__main__":
+    if not PROVIDER_URL or not SECRET:
+        raise SystemExit(__doc__)
+    server = ThreadingHTTPServer(ADDRESS, Receiver)
+    pool.submit(server.serve_forever)
+    print(f"payout listens at http://{ADDRESS[0]}:{server.server_port}/", flush=True)
+    while True:
+        guarded(sweep)
+        time.sleep(SWEEP_S)

@@ -1,0 +1,288 @@
+// Runs examples/payout.py between a local stack and a provider that fails. PAYOUT=full runs 10,000 withdrawals, PAYOUT_SEED=… repeats a run.
+
+import assert from 'node:assert/strict';
+import { createHash, createHmac } from 'node:crypto';
+import { once } from 'node:events';
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+
+import { apiOf, startStack } from '../web/harness.mjs';
+import { repository, start } from './app.mjs';
+import { chance, Provider } from './provider.mjs';
+
+const KEY = 'a secret of 24 bytes or more';
+const SECRET = `whsec_${Buffer.from(KEY).toString('base64')}`;
+const SEED = process.env['PAYOUT_SEED'] ?? String(Date.now());
+const SIZE = process.env['PAYOUT'] === 'full'
+  ? { withdrawals: 10_000, users: 100, workers: 8, sweepS: 2, killMs: 1_500, killsMax: 100_000, waitMs: 10_000, withinMs: 1_800_000 }
+  : { withdrawals: 240, users: 20, workers: 4, sweepS: 0.5, killMs: 300, killsMax: 12, waitMs: 800, withinMs: 60_000 };
+const FAULTS = 0.2;
+/** What no worker reports: that a withdrawal was ended otherwise, or a mistake of its own. */
+const SURPRISES = /HTTPError 409|Traceback|(?:Name|Key|Attribute|Unbound\w+)Error/;
+
+/** @typedef {{user: string, id: string, amount: number}} Wish */
+
+const nameOf = (/** @type {{user: string, id: string}} */ { user, id }) => `${user}/${id}`;
+/** The number under which the provider must know a withdrawal. @param {string} name */
+const numberOf = (name) => createHash('sha256').update(name).digest('hex').slice(0, 32);
+const pathOf = (/** @type {{user: string, id: string}} */ { user, id }) => `/wallets/${user}/withdrawals/${id}`;
+const sum = (/** @type {number[]} */ numbers) => numbers.reduce((total, number) => total + number, 0);
+const pause = (/** @type {number} */ ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** @param {() => Promise<boolean>} holds @param {number} [withinMs] */
+async function until(holds, withinMs = 20_000) {
+  const end = Date.now() + withinMs;
+  while (!(await holds())) {
+    assert.ok(Date.now() < end, 'the condition did not come true in time');
+    await pause(50);
+  }
+}
+
+/**
+ * Starts a stack, and a server that passes webhooks and notices on to some worker: some twice, some late, and some get lost.
+ * @param {number} faults the share of the engine's answers that get lost, and of what goes wrong with events
+ */
+async function company(faults) {
+  /** @type {Awaited<ReturnType<typeof worker>>[]} */
+  const workers = [];
+  /** The ends that events name, by withdrawal. @type {Map<string, Set<string>>} */
+  const ends = new Map();
+  let turn = 0;
+  const entrance = createServer(async (request, response) => {
+    const chunks = [];
+    for await (const chunk of request) chunks.push(chunk);
+    const body = Buffer.concat(chunks);
+    const { type, data } = JSON.parse(body.toString());
+    if (type === 'WithdrawalPosted' || type === 'WithdrawalVoided') {
+      const name = `${data.user_id}/${data.withdrawal_id}`;
+      ends.set(name, (ends.get(name) ?? new Set()).add(`${type} ${data.posted_amount}`));
+    }
+    turn += 1;
+    const [place, event] = [turn, chance(SEED, turn, 'event')];
+    const onward = async () => {
+      const to = workers[Math.floor(chance(SEED, place, 'worker') * workers.length)];
+      const headers = Object.fromEntries(Object.entries(request.headers).filter(([name]) => name.startsWith('webhook-')));
+      const passed = to && fetch(to.said + request.url?.slice(1), { method: 'POST', headers: /** @type {Record<string, string>} */ (headers), body });
+      return (await passed?.catch(() => undefined))?.status ?? 503;
+    };
+    if (event < faults / 4) return response.writeHead(204).end();
+    if (event < faults / 2) await pause(event * 4_000);
+    if (event > 1 - faults / 2) await onward();
+    return response.writeHead(await onward()).end();
+  });
+  await once(entrance.listen(0, '127.0.0.1'), 'listening');
+  const at = `http://127.0.0.1:${/** @type {import('node:net').AddressInfo} */ (entrance.address()).port}`;
+  const share = String(faults / 4);
+  const lossy = faults > 0 ? ['--sandbox', '--faults', `lose-answers=${share},503=${share}`] : [];
+  const stack = await startStack({ RUST_LOG: 'error' }, ['--user-withdrawals', '--webhook-url', `${at}/`, '--webhook-secret', SECRET, ...lossy]);
+  const folder = mkdtempSync(join(tmpdir(), 'hongbao-payout-'));
+  const log = openSync(join(folder, 'log'), 'a');
+  const worker = (/** @type {string} */ PROVIDER_URL, /** @type {number} */ sweepS) => {
+    const env = { HONGBAO_URL: stack.url, PROVIDER_URL, WEBHOOK_SECRET: SECRET, PORT: '0', SWEEP_S: String(sweepS), PROVIDER_TIMEOUT_S: '1', PYTHONDONTWRITEBYTECODE: '1' };
+    return start(repository('.tools/clients/bin/python'), ['examples/payout.py'], { cwd: repository('.'), env, stderr: log }, /payout listens at (\S+)/);
+  };
+  const api = apiOf(stack.url);
+  /** Asks until there is an answer. @param {string} method @param {string} path @param {unknown} [body] @param {string} [user] */
+  const ask = async (method, path, body, user = 'operator') => {
+    for (;;) {
+      const answer = await api(user, method, path, body).catch(() => ({ code: 'unavailable' }));
+      if (answer.code !== 'unavailable') return answer;
+      await pause(20);
+    }
+  };
+  /** All rows of a list. @param {string} path @param {string} rows */
+  const list = async (path, rows) => {
+    const all = [];
+    for (let cursor = ''; cursor !== null; ) {
+      const page = await ask('GET', `${path}${path.includes('?') ? '&' : '?'}limit=100${cursor && `&cursor=${cursor}`}`);
+      all.push(...page[rows]);
+      cursor = page.next_cursor;
+    }
+    return all;
+  };
+  const stop = async () => {
+    await Promise.all(workers.map((each) => each.stop()));
+    await stack.stop();
+    entrance.closeAllConnections();
+    await new Promise((resolve) => entrance.close(resolve));
+    closeSync(log);
+    const surprises = readFileSync(join(folder, 'log'), 'utf8').split('\n').filter((line) => SURPRISES.test(line));
+    rmSync(folder, { recursive: true });
+    assert.deepEqual(surprises, [], 'what the workers report');
+  };
+  return { at, workers, worker, ask, list, ends, stop };
+}
+
+test('only a final answer of the provider ends a withdrawal, and an old event pays nothing', async () => {
+  const { workers, worker, ask, stop } = await company(0);
+  const provider = new Provider(SEED);
+  try {
+    const AMOUNT = 500;
+    const final = { status: 'paid', paid: AMOUNT, afterMs: 0 };
+    /** @type {Record<string, [import('./provider.mjs').Fate, string, number | null]>} */
+    const cases = {
+      paid: [final, 'posted', AMOUNT],
+      partial: [{ ...final, status: 'partial', paid: 1 }, 'posted', 1],
+      less: [{ ...final, paid: 499 }, 'posted', 499],
+      failed: [{ ...final, status: 'failed', paid: 0 }, 'voided', 0],
+      cancelled: [{ ...final, status: 'cancelled', paid: 0 }, 'voided', 0],
+      rejected: [{ ...final, status: 'rejected', paid: 0 }, 'voided', 0],
+      waits: [{ ...final, afterMs: 2 ** 30 }, 'pending', null],
+      unknown: [{ ...final, status: 'reversed', paid: 0 }, 'pending', null],
+      'paid-nothing': [{ ...final, paid: 0 }, 'pending', null],
+      'paid-more': [{ ...final, says: { paid_amount: AMOUNT + 1 } }, 'pending', null],
+      'failed-but-paid': [{ ...final, status: 'failed' }, 'pending', null],
+      text: [{ ...final, says: { paid_amount: '500' } }, 'pending', null],
+      fraction: [{ ...final, says: { paid_amount: 499.5 } }, 'pending', null],
+      missing: [{ ...final, status: 'failed', paid: 0, says: { paid_amount: null } }, 'pending', null],
+      'another-number': [{ ...final, status: 'failed', paid: 0, says: { number: 'a' } }, 'pending', null],
+      'another-amount': [{ ...final, says: { amount: AMOUNT + 1 } }, 'pending', null],
+      'in-an-error': [{ ...final, status: 'failed', paid: 0, code: 500 }, 'pending', null],
+      'in-a-refusal': [{ ...final, status: 'failed', paid: 0, code: 400 }, 'pending', null],
+    };
+    // A user's id may have characters that a path must escape.
+    const wishes = Object.keys(cases).map((id) => ({ user: 'tg:7&+', id, amount: AMOUNT }));
+    const user = encodeURIComponent('tg:7&+');
+    for (const wish of wishes) provider.fates.set(numberOf(nameOf(wish)), cases[wish.id]?.[0] ?? assert.fail());
+    await ask('PUT', `/wallets/${user}/deposits/d`, { amount: AMOUNT * wishes.length });
+    const url = await provider.start();
+    workers.push(await worker(url, 0.2), await worker(url, 0.2));
+    for (const { id } of wishes) assert.equal((await ask('PUT', pathOf({ user, id }), { amount: AMOUNT, pending: true })).status, 'pending', id);
+    const asked = (/** @type {Wish} */ wish) => provider.asked.get(numberOf(nameOf(wish))) ?? 0;
+    for (const wish of wishes) {
+      const [, status, posted] = cases[wish.id] ?? assert.fail();
+      const look = () => ask('GET', pathOf({ user, id: wish.id }));
+      // What stays pending is asked about again and again.
+      await until(async () => (status === 'pending' ? asked(wish) > 3 : (await look()).status === status));
+      const { status: is, posted_amount } = await look();
+      assert.deepEqual([is, posted_amount], [status, posted], wish.id);
+    }
+    for (const wish of wishes) assert.equal(provider.transfers.get(numberOf(nameOf(wish)))?.number, numberOf(nameOf(wish)), wish.id);
+    assert.equal(provider.transfers.size, wishes.length, 'no other number');
+
+    /** Delivers an event. @param {string} type @param {string} withdrawal_id @param {{key?: string, at?: number}} [forged] */
+    const deliver = async (type, withdrawal_id, { key = KEY, at = Date.now() } = {}) => {
+      const body = JSON.stringify({ type, timestamp: new Date(at).toISOString(), data: { user_id: 'tg:7&+', withdrawal_id } });
+      const [id, timestamp] = [crypto.randomUUID(), String(Math.floor(at / 1_000))];
+      const signature = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64');
+      const headers = { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': `v1,${signature}` };
+      return (await fetch(workers[0]?.said ?? '', { method: 'POST', headers, body })).status;
+    };
+    const ended = wishes[0] ?? assert.fail();
+    const before = asked(ended);
+    // The provider has forgotten the number: it would pay again.
+    provider.transfers.delete(numberOf(nameOf(ended)));
+    assert.equal(await deliver('WithdrawalRequested', ended.id), 204);
+    assert.equal(await deliver('WithdrawalRequested', ended.id, { key: 'another key' }), 401);
+    assert.equal(await deliver('WithdrawalRequested', ended.id, { at: Date.now() - 400_000 }), 401);
+    assert.equal(await deliver('WithdrawalThawed', ended.id), 204, 'an event of a later version');
+    // Whatever was doubtful is asked about until it is final.
+    for (const wish of wishes) Object.assign(provider.transfers.get(numberOf(nameOf(wish)))?.fate ?? {}, final, { says: {}, code: 200 });
+    const waits = provider.transfers.get(numberOf(`tg:7&+/waits`)) ?? assert.fail();
+    waits.isFinal = true;
+    for (const { id } of wishes) await until(async () => (await ask('GET', pathOf({ user, id }))).status !== 'pending');
+    assert.equal(asked(ended), before, 'nobody asks about what has ended');
+    assert.equal((await ask('GET', `/wallets/${user}`)).pending, 0);
+  } finally {
+    await provider.stop();
+    await stop();
+  }
+});
+
+test(`workers that are killed at random end each withdrawal once, with what the provider paid (seed ${SEED})`, async (t) => {
+  const { at, workers, worker, ask, list, ends, stop } = await company(FAULTS);
+  const provider = new Provider(SEED, { faults: FAULTS, waitMs: SIZE.waitMs, notices: `${at}/provider` });
+  let isOver = false;
+  let kills = 0;
+  /** @type {Promise<void>[]} */
+  const background = [];
+  try {
+    const url = await provider.start();
+    /** @type {Wish[]} */
+    const wishes = Array.from({ length: SIZE.withdrawals }, (_, place) => ({ user: `user-${place % SIZE.users}`, id: `w${place}`, amount: 1 + Math.floor(chance(SEED, place) * 5_000) }));
+    const users = [...new Set(wishes.map(({ user }) => user))];
+    const REST = 17;
+    const deposited = new Map(users.map((user) => [user, REST + sum(wishes.filter((wish) => wish.user === user).map(({ amount }) => amount))]));
+    for (const [user, amount] of deposited) await ask('PUT', `/wallets/${user}/deposits/d`, { amount });
+    workers.push(...(await Promise.all(Array.from({ length: SIZE.workers }, () => worker(url, SIZE.sweepS)))));
+
+    const kill = async () => {
+      while (!isOver && kills < SIZE.killsMax) {
+        await pause(SIZE.killMs * 2 * chance(SEED, kills, 'when'));
+        const place = Math.floor(chance(SEED, kills, 'whom') * workers.length);
+        kills += 1;
+        await workers[place]?.stop('SIGKILL');
+        workers[place] = await worker(url, SIZE.sweepS);
+      }
+    };
+    const paidTo = (/** @type {string} */ user) => sum([...provider.transfers.values()].map(({ number, attach }) => (attach.startsWith(`${user}/`) ? (provider.paid.get(number) ?? 0) : 0)));
+    /** @type {string[]} */
+    const wrong = [];
+    const watch = async () => {
+      for (let look = 0; !isOver; look += 1) {
+        const user = users[look % users.length] ?? '';
+        const { balance, pending } = await ask('GET', `/wallets/${user}`);
+        // The provider's count is read later, so it has at least what was posted.
+        const left = (deposited.get(user) ?? 0) - balance - pending;
+        if (balance < REST || pending < 0 || left < 0 || left > paidTo(user)) wrong.push(`${user}: balance ${balance}, pending ${pending}, left ${left}, paid ${paidTo(user)}`);
+        await pause(50);
+      }
+    };
+    const request = async (/** @type {number} */ first) => {
+      for (let place = first; place < wishes.length; place += 8) {
+        const { user, id, amount } = wishes[place] ?? assert.fail();
+        // Every fourth one is the user's own, unless too many of theirs are pending.
+        const asked = place % 4 === 0 ? await ask('POST', '/me/withdrawals', { id, amount }, user) : undefined;
+        const { withdrawal_id } = asked?.withdrawal_id ? asked : await ask('PUT', pathOf({ user, id }), { amount, pending: true });
+        assert.equal(withdrawal_id, id, `${user}/${id}`);
+      }
+    };
+    background.push(kill(), watch());
+    await Promise.all(Array.from({ length: 8 }, (_, first) => request(first)));
+    await until(async () => sum(await Promise.all(users.map(async (user) => (await ask('GET', `/wallets/${user}`)).pending))) === 0, SIZE.withinMs);
+    isOver = true;
+    await Promise.all(background);
+    assert.deepEqual(await list('/operator/withdrawals?state=pending', 'withdrawals'), []);
+
+    let [posted, voided, partial] = [0, 0, 0];
+    /** @type {Map<string, number>} */
+    const postedOf = new Map();
+    for (const wish of wishes) {
+      const { status, posted_amount } = await ask('GET', pathOf(wish));
+      const paid = provider.paid.get(numberOf(nameOf(wish))) ?? 0;
+      assert.deepEqual([status, posted_amount], [paid > 0 ? 'posted' : 'voided', paid], nameOf(wish));
+      postedOf.set(nameOf(wish), posted_amount);
+      if (paid === 0) voided += 1;
+      else if (paid < wish.amount) partial += 1;
+      else posted += 1;
+    }
+    assert.equal(sum([...provider.paid.values()]), sum([...postedOf.values()]), 'what the provider paid is what is posted');
+    assert.deepEqual([...provider.transfers.keys()].sort(), wishes.map((wish) => numberOf(nameOf(wish))).sort(), 'the provider knows one number for each withdrawal');
+    for (const [name, each] of ends) assert.equal(each.size, 1, `${name} ended as ${[...each]}`);
+    assert.deepEqual(wrong, []);
+    for (const user of users) {
+      const own = wishes.filter((wish) => wish.user === user);
+      const { balance, pending } = await ask('GET', `/wallets/${user}`);
+      assert.deepEqual([balance, pending], [(deposited.get(user) ?? 0) - sum(own.map((wish) => postedOf.get(nameOf(wish)) ?? 0)), 0], user);
+      const movements = await list(`/wallets/${user}/movements`, 'movements');
+      assert.equal(sum(movements.map(({ amount }) => amount)), balance, user);
+      const rows = movements.filter(({ kind }) => kind !== 'deposit').map(({ kind, id, amount }) => `${kind} ${id} ${amount}`);
+      const expected = own.flatMap((wish) => {
+        const back = wish.amount - (postedOf.get(nameOf(wish)) ?? 0);
+        return [`withdrawal ${wish.id} ${-wish.amount}`, ...(back > 0 ? [`return ${wish.id} ${back}`] : [])];
+      });
+      assert.deepEqual(rows.sort(), expected.sort(), `${user}: each withdrawal gives back once what was not paid`);
+    }
+    const seen = [...provider.seen].map(([what, times]) => `${what} ${times}`).sort().join(', ');
+    t.diagnostic(`${posted} posted, ${partial} in part, ${voided} voided; ${kills} kills; the provider: ${seen}`);
+    assert.ok(kills > 3 && posted > 0 && partial > 0 && voided > 0, `${kills} kills, ${posted}, ${partial}, ${voided}`);
+  } finally {
+    isOver = true;
+    await Promise.allSettled(background);
+    await provider.stop();
+    await stop();
+  }
+});
