@@ -1247,11 +1247,8 @@ export interface components {
         Balance: number;
         /** @description What pending withdrawals have reserved, in minor units. It is not part of the balance */
         PendingSum: number;
-        /**
-         * @description `pending`: the money is reserved. `posted`: it has left. `voided`: it is back in the wallet.
-         * @enum {string}
-         */
-        WithdrawalStatus: "pending" | "posted" | "voided";
+        /** @description `pending`: the money is reserved. `posted`: it has left. `voided`: it is back in the wallet. */
+        WithdrawalStatus: string;
         /** @description What the user sees of it */
         Note: string | null;
         Withdrawal: {
@@ -1261,11 +1258,8 @@ export interface components {
             status: components["schemas"]["WithdrawalStatus"];
             /** @description What has left; null while it is pending, 0 if it is voided */
             posted_amount: number | null;
-            /**
-             * @description Who asked for it
-             * @enum {string}
-             */
-            requested_by: "operator" | "user";
+            /** @description Who asked for it */
+            requested_by: string;
             note: components["schemas"]["Note"];
             /** @description When the money left the balance */
             at: components["schemas"]["Timestamp"];
@@ -1289,11 +1283,8 @@ export interface components {
             status: components["schemas"]["WithdrawalStatus"];
             /** @description What has left; null while it is pending, 0 if it is voided */
             posted_amount: number | null;
-            /**
-             * @description Who asked for it
-             * @enum {string}
-             */
-            requested_by: "operator" | "user";
+            /** @description Who asked for it */
+            requested_by: string;
             note: components["schemas"]["Note"];
             /** @description When the money left the balance */
             at: components["schemas"]["Timestamp"];
@@ -1606,11 +1597,8 @@ export interface components {
             withdrawal_id: components["schemas"]["RequestKey"];
             amount: components["schemas"]["MovedAmount"];
             currency: components["schemas"]["Currency"];
-            /**
-             * @description Who asked for it
-             * @enum {string}
-             */
-            requested_by: "operator" | "user";
+            /** @description Who asked for it */
+            requested_by: string;
             /** @description Absent if there is none */
             note?: string;
             at: components["schemas"]["Timestamp"];
@@ -1636,11 +1624,8 @@ export interface components {
             /** @description What has left. The rest went back */
             posted_amount: components["schemas"]["MovedAmount"];
             currency: components["schemas"]["Currency"];
-            /**
-             * @description Who asked for it
-             * @enum {string}
-             */
-            requested_by: "operator" | "user";
+            /** @description Who asked for it */
+            requested_by: string;
             ended_at: components["schemas"]["Timestamp"];
         };
         /** @description A pending withdrawal is back in the wallet */
@@ -1662,11 +1647,8 @@ export interface components {
             withdrawal_id: components["schemas"]["RequestKey"];
             amount: components["schemas"]["MovedAmount"];
             currency: components["schemas"]["Currency"];
-            /**
-             * @description Who asked for it
-             * @enum {string}
-             */
-            requested_by: "operator" | "user";
+            /** @description Who asked for it */
+            requested_by: string;
             ended_at: components["schemas"]["Timestamp"];
         };
         /** @description The kind of problem. It is stable; branch on it. */

@@ -317,11 +317,8 @@ async fn broken(tour: &mut Tour, api: &Api) {
 /// An unreachable ledger: the outcome is unknown, and every caller may retry.
 async fn without_a_ledger(tour: &mut Tour) {
     let ledger = DynamoDb::start(None).await.unwrap();
-    let options = local::Options {
-        dynamodb_url: Some(ledger.url()),
-        user_withdrawals: true,
-        ..local::Options::ephemeral()
-    };
+    let options =
+        local::Options { dynamodb_url: Some(ledger.url()), user_withdrawals: true, ..local::Options::ephemeral() };
     let api = Api::start_with(options).await;
     let packet = api.packet("alice", "k", &random(100, 10)).await;
     ledger.stop().await;

@@ -129,7 +129,10 @@ async fn a_user_never_seen_before_has_nothing() {
     let api = Api::start().await;
     let nothing = json!({"count": 0, "amount": 0});
     let get = |path: &'static str| api.get(path).by("zoe");
-    assert_eq!(get("/me/wallet").await.expect(200), json!({"user_id": "zoe", "balance": 0, "pending": 0, "currency": "CNY"}));
+    assert_eq!(
+        get("/me/wallet").await.expect(200),
+        json!({"user_id": "zoe", "balance": 0, "pending": 0, "currency": "CNY"})
+    );
     let packets = json!({"packets": [], "next_cursor": null, "totals": nothing});
     assert_eq!(get("/me/packets").await.expect(200), packets);
     let claims = json!({"claims": [], "next_cursor": null, "totals": nothing});

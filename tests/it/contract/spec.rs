@@ -228,7 +228,9 @@ impl Spec {
                 answer.describe()
             );
             assert_eq!(body["resets_at"].is_string(), body["code"] == "daily-limit-exceeded", "{}", answer.describe());
-            let is_limited = ["daily-limit-exceeded", "too-many-pending", "too-many-requests"].iter().any(|code| body["code"] == *code);
+            let is_limited = ["daily-limit-exceeded", "too-many-pending", "too-many-requests"]
+                .iter()
+                .any(|code| body["code"] == *code);
             assert_eq!(body["limit"].is_object(), is_limited, "{}", answer.describe());
             no_internals(&body);
         }
