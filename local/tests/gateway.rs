@@ -107,7 +107,7 @@ async fn the_local_routes_answer_themselves() {
     assert_eq!(health.status(), 200);
     assert_eq!(health.json::<Value>().await.unwrap(), json!({"status": "ok"}));
     let settle = client.post(format!("{url}/_local/settle")).send().await.unwrap();
-    let report = r#"{"persisted":1,"parked":0,"refunded_packets":0,"refunded_slips":0,"refunded_amount":0,"outbox_left":null,"oldest_outbox_ms":0,"due_left":0,"oldest_due_s":0}"#;
+    let report = r#"{"persisted":1,"parked":0,"refunded_packets":0,"refunded_slips":0,"refunded_amount":0,"outbox_left":null,"oldest_outbox_ms":0,"due_left":0,"oldest_due_s":0,"oldest_pending_s":null}"#;
     assert_eq!(settle.text().await.unwrap(), report, "in the contract's order");
     let head = client.head(format!("{url}/_local/health")).send().await.unwrap();
     assert_eq!((head.status().as_u16(), &head.headers()["content-length"]), (200, &"15".parse().unwrap()));

@@ -155,7 +155,7 @@ fn the_commands_in_the_greeting_work() {
     }
     let mut shell = Shell::start(&[]);
     let said: Vec<String> = commands.iter().map(|command| shell.run(command).join("\n")).collect();
-    assert_eq!(said[0], r#"{"user_id":"alice","balance":100000,"currency":"CNY"}"#);
+    assert_eq!(said[0], r#"{"user_id":"alice","balance":100000,"pending":0,"currency":"CNY"}"#);
     assert_eq!(said[1].len(), 26, "a packet id: {}", said[1]);
     let grabbed = r#"{"outcome":"grabbed","packet_id":"…","slip":…,"amount":…,"currency":"CNY","grabbed_at":"…Z","replayed":false}"#;
     assert!(matches(grabbed, &said[2]), "{}", said[2]);

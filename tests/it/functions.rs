@@ -182,14 +182,14 @@ async fn the_sample_events_are_answered_by_the_contract() {
     let report = settle.invoke(&std::fs::read(repository("events/settle.json")).unwrap()).await;
     let nothing = json!({
         "persisted": 0, "parked": 0, "refunded_packets": 0, "refunded_slips": 0, "refunded_amount": 0, "outbox_left": 0,
-        "oldest_outbox_ms": 0, "due_left": 0, "oldest_due_s": 0
+        "oldest_outbox_ms": 0, "due_left": 0, "oldest_due_s": 0, "oldest_pending_s": 0
     });
     assert_eq!(report, nothing);
 
     let amount = grabbed["amount"].as_u64().unwrap();
     let balanced = json!({
         "packets": 1, "slips": 10, "wallets": 2, "movements": 3, "deposited": 100_000, "withdrawn": 0,
-        "in_wallets": 90_000 + amount, "in_slips": 10_000 - amount, "imbalance_count": 0, "imbalances": [],
+        "in_wallets": 90_000 + amount, "in_pending": 0, "in_slips": 10_000 - amount, "imbalance_count": 0, "imbalances": [],
         "unjudged_count": 0, "unjudged": [], "next": null
     });
     assert_eq!(audit.invoke(&std::fs::read(repository("events/audit.json")).unwrap()).await, balanced);
