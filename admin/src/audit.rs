@@ -16,7 +16,7 @@ const TIMEOUT: Duration = Duration::from_hours(24 * 365);
 const SEGMENTS: u32 = 8;
 /// What a report says in any case.
 const FIGURES: &str =
-    "packets slips wallets movements deposited withdrawn in_wallets in_slips imbalance_count unjudged_count";
+    "packets slips wallets movements deposited withdrawn in_wallets in_pending in_slips imbalance_count unjudged_count";
 
 /// Audits the ledger, however long that takes.
 pub async fn to_the_end(deployment: &Deployment, options: &Audit, json: bool) -> Result<Outcome, Failed> {

@@ -12,7 +12,7 @@ use crate::{Exit, Outcome};
 
 /// The fields of a packet, in the order of the text.
 const SHOWN: &str = "packet_id status sender_id total_amount currency slip_count split split_version slip_cap greeting cover \
-    reference metadata created_at starts_at expires_at closed_at close_reason ack has_passphrase recipients commitment seed \
+    reference metadata created_at starts_at expires_at closed_at close_reason ack has_passphrase recipients eligibility commitment seed \
     claimed_count refunded_count undecided_count parts imbalances differences";
 
 /// A slip in both stores.
@@ -84,6 +84,7 @@ pub async fn run(deployed: &Deployed, id: PacketId, json: bool) -> Result<Outcom
         "expires_at": terms.expires_at.to_string(),
         "ack": terms.ack,
         "has_passphrase": terms.guard.passphrase.is_some(),
+        "eligibility": terms.id.wants_ticket().then_some("ticket"),
         "recipients": terms.guard.recipients.as_ref().map(std::collections::BTreeSet::len),
         "commitment": hex::encode(terms.commitment()),
         "seed": is_settled.then(|| hex::encode(terms.seed.0)),

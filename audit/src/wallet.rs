@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use shared::domain::{PacketId, Timestamp, UserId};
 use shared::ledger::keys;
@@ -247,14 +248,7 @@ impl Totals {
                 return Err(Malformed("at: that of its key".to_owned()));
             }
             Own::InTimeline(_) => {
-                // A return says no more than that it is there: its withdrawal says how much.
-                let is_return = key.sk.starts_with(keys::RETURN_AT);
-                let hash = if is_return {
-                    hash_of_return(&key.sk, fields.number("amount")?)
-                } else {
-                    hash_of(&key.sk, fields)
-                };
-                add(&mut self.timed, hash);
+                add(&mut self.timed, hash_of(&key.sk, fields));
                 return Ok(None);
             }
             Own::SendKey => {
@@ -307,7 +301,14 @@ impl Totals {
                     let id = key.sk.strip_prefix(keys::WITHDRAWAL).and_then(|id| id.parse().ok());
                     let id = id.ok_or_else(|| Malformed("an id".to_owned()))?;
                     let copy = keys::in_timeline(&keys::returned(user, &id), Timestamp::from_ms(at));
-                    add(&mut self.untimed, hash_of_return(&copy.sk, returned));
+                    let number = |number: u64| AttributeValue::N(number.to_string());
+                    let mut back = Item::from([
+                        ("id".to_owned(), AttributeValue::S(id.to_string())),
+                        ("amount".to_owned(), number(returned)),
+                        ("at".to_owned(), number(at)),
+                    ]);
+                    back.extend(item.get("ended_by").map(|by| ("by".to_owned(), by.clone())));
+                    add(&mut self.untimed, hash_of(&copy.sk, Fields(&back)));
                 }
                 None
             }
@@ -369,12 +370,6 @@ fn hash_of(sk: &str, Fields(item): Fields) -> u64 {
     let attributes: BTreeMap<&String, String> = attributes.map(|(name, value)| (name, format!("{value:?}"))).collect();
     let mut hasher = DefaultHasher::new();
     (sk, attributes).hash(&mut hasher);
-    hasher.finish()
-}
-
-fn hash_of_return(sk: &str, amount: u64) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (sk, amount).hash(&mut hasher);
     hasher.finish()
 }
 

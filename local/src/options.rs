@@ -13,6 +13,7 @@ use crate::sandbox::{self, Faults};
 /// The whole system on one machine: the functions, Redis and `DynamoDB` behind one address.
 #[derive(Clone, Debug, clap::Parser)]
 #[command(name = "local", version)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct Options {
     /// The port to serve on; 0 takes any free one
     #[arg(long, default_value_t = Options::PORT)]

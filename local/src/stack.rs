@@ -40,6 +40,7 @@ const LOG_KEY: &str = "local";
 
 /// The stores' addresses and settings.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line, or follows from one")]
 pub struct Settings {
     /// The Redis or Valkey server, or a node of the cluster.
     pub redis_url: String,

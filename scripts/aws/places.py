@@ -299,7 +299,7 @@ class Deployment:
     def tear_down(self):
         """Deletes the stack and what would outlive it, if no money is in it."""
         report = self.audit()
-        left = report["in_wallets"] + report["in_slips"]
+        left = report["in_wallets"] + report["in_pending"] + report["in_slips"]
         if left:
             raise Wrong(
                 f"{left} minor units are in wallets and slips, so this ledger is not only for trying; nothing is deleted"

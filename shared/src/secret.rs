@@ -170,15 +170,14 @@ mod tests {
 
         async fn serve(self: Arc<Self>, mut connection: TcpStream) {
             let mut request = [0; 4_096];
-            connection.read(&mut request).await.unwrap();
+            assert!(connection.read(&mut request).await.unwrap() > 0);
             self.asked.fetch_add(1, Ordering::SeqCst);
             if self.hangs.load(Ordering::SeqCst) {
                 std::future::pending::<()>().await;
             }
-            let (status, body) = match self.fails.load(Ordering::SeqCst) {
-                true => ("500 Internal Server Error", "{}"),
-                false => ("200 OK", r#"{"SecretString":"7"}"#),
-            };
+            let fails = self.fails.load(Ordering::SeqCst);
+            let (status, body) =
+                if fails { ("500 Internal Server Error", "{}") } else { ("200 OK", r#"{"SecretString":"7"}"#) };
             let length = body.len();
             let answer = format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}");
             connection.write_all(answer.as_bytes()).await.unwrap();

@@ -192,7 +192,8 @@ class Endpoint:
         )
 
     def on_DescribeEvents(self, given):
-        if (given["SourceType"], given["SourceIdentifier"]) != ("replication-group", self.stack.outputs["RedisName"]):
+        kinds = ("replication-group", "serverless-cache")
+        if given["SourceType"] not in kinds or given["SourceIdentifier"] != self.stack.outputs["RedisName"]:
             return self.query_error("InvalidParameterValue", given["SourceIdentifier"])
         return self.xml("DescribeEvents", "<Events/>")
 
@@ -271,6 +272,7 @@ class Night:
         packet = self.send("first")
         headers, won = self.grab(packet)
         assert won["outcome"] == "grabbed"
+        ask(f"{url}/wallets/bob/withdrawals/payout-1", "PUT", {"amount": 50, "pending": True})
         client("s3").create_bucket(Bucket="exports", CreateBucketConfiguration={"LocationConstraint": REGION})
         made = self.engine.admin("journal", "--day", DAY, "--day-zone", "Asia/Shanghai", "--output", str(self.folder / f"journal-{DAY}"))
         assert made.returncode == 0, made.stderr
@@ -287,6 +289,7 @@ class Night:
             "PACKET": packet,
             "SLIP": "0",
             "USER_ID": "bob",
+            "WITHDRAWAL": "payout-1",
             "REQUEST": headers["X-Request-Id"],
             "REASON": "a rehearsal",
             "FROM": (now - datetime.timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ"),

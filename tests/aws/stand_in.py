@@ -31,7 +31,7 @@ class Engine:
         self.movements.setdefault(user, []).append({"kind": "any", "amount": amount})
 
     def wallet(self, user):
-        return {"user_id": user, "balance": self.balances.get(user, 0), "currency": "CNY"}
+        return {"user_id": user, "balance": self.balances.get(user, 0), "pending": 0, "currency": "CNY"}
 
     def operate(self, method, path, body):
         user, kind, id_ = re.fullmatch(r"/wallets/([^/]+)(?:/(\w+)(?:/(.+))?)?", path).groups()

@@ -112,7 +112,7 @@ def test_what_an_existing_stack_has_is_no_collision():
 
 
 # The properties that name a resource which must be the only one of that name. Pools may share a name.
-NAMING = {"Name", "Domain", "UserId", "UserGroupId"} | {
+NAMING = {"Name", "Domain", "UserId", "UserGroupId", "ReplicationGroupId"} | {
     f"{kind}Name" for kind in ("Alarm", "Dashboard", "ServerlessCache", "Bucket")
 }
 NAMING |= {
@@ -123,7 +123,7 @@ NAMING |= {
 
 def named_in(value, world):
     """The names that begin with the stack's, in the properties of a resource."""
-    known = {"Name": world.stack, "AWS::StackName": world.stack, "AWS::Region": world.region, "AWS::AccountId": ACCOUNT}
+    known = {"Name": world.stack, "AWS::StackName": world.stack, "AWS::Region": world.region, "AWS::AccountId": ACCOUNT, "RedisGeneration": "1"}
     for key, inner in value.items() if isinstance(value, dict) else ():
         if key in NAMING and isinstance(inner, dict):
             text = inner.get("Fn::Sub") or f"${{{inner.get('Ref')}}}"

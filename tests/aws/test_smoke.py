@@ -32,6 +32,7 @@ REPORT = {
     "unjudged_count": 0,
     "unjudged": [],
     "in_wallets": 0,
+    "in_pending": 0,
     "in_slips": 0,
     "next": None,
 }

@@ -9,7 +9,7 @@ use audit::{Kind, Progress, Report};
 use audit_function::Event;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
-use shared::domain::{Amount, Labels, PacketId, Timestamp, UserId, WithdrawalRequest};
+use shared::domain::{Amount, Labels, PacketId, Timestamp, UserId, WithdrawalEnd, WithdrawalRequest};
 use shared::service::{GrabOutcome, NewPacket};
 use tests::books::{auditor, full_report};
 use tests::{Promises, Setup, World, audit, packet, user, users};
@@ -52,13 +52,17 @@ const NO_PACKET: &str = "38FS4S83HF3Y07WMYNH727QYT0";
 /// Prefixes of keys, the audit's name for what is wrong, and the changes of the items there that make it so.
 type Case = (&'static str, &'static str, Kind, &'static [Tampering]);
 
-const CASES: [Case; 62] = [
+const CASES: [Case; 66] = [
     ("USER#ann", "WALLET", Wallet, &[More("balance"), Is("balance", -1), More("claim_count"), More("claim_amount")]),
     ("USER#ann", "WALLET", Malformed, &[Says("balance", "much")]),
     ("USER#ann", "WALLET", NoWallet, &[Gone]),
     ("USER#sam", "WALLET", Wallet, &[More("balance"), More("sent_count"), More("sent_amount")]),
     ("USER#sam", "WALLET", NoWallet, &[Gone]),
     ("USER#sam", "DEPOSIT#", Wallet, &[More("amount"), Gone, Copied("", "WITHDRAW#x"), Copied("", "DEPOSIT#x")]),
+    ("USER#pay", "WALLET", Wallet, &[More("pending"), Is("pending", -1), Without("pending")]),
+    ("USER#pay", "WITHDRAW#", Timeline, &[More("amount"), Gone, Says("by", "arn:aws:iam::123456789012:user/eve")]),
+    ("USER#pay", "WITHDRAW#", Malformed, &[Says("status", "half"), Is("due_shard", 3), Without("amount")]),
+    ("USER#pay", "AT#RETURN#", Timeline, &[More("amount"), Gone, Copied("", "AT#RETURN#0000000000007#x")]),
     ("USER#sam", "DEPOSIT#", UnknownItem, &[Copied("", "GIFT#x")]),
     ("USER#", "AT#", Timeline, &[More("amount"), Says("by", "arn:aws:iam::123456789012:user/eve"), Without("amount")]),
     ("USER#", "AT#", Timeline, &[Gone]),
@@ -151,6 +155,19 @@ async fn ledger() -> World {
     }
     let w1 = WithdrawalRequest::at_once("w1".parse().unwrap(), Amount::new(1));
     process.wallets.withdraw(&user("bob"), &w1, None, None).await.unwrap();
+    let pay = user("pay");
+    process.fund(&pay, 100).await;
+    for (id, end) in [
+        ("pending", None),
+        ("posted", Some(WithdrawalEnd::Post(Some(Amount::new(6))))),
+        ("voided", Some(WithdrawalEnd::Void)),
+    ] {
+        let request = WithdrawalRequest::pending(id.parse().unwrap(), Amount::new(10));
+        process.wallets.withdraw(&pay, &request, None, None).await.unwrap();
+        if let Some(end) = end {
+            process.wallets.end_withdrawal(&pay, &request.id, end, None).await.unwrap();
+        }
+    }
     promises.are_kept(&audit(&world).await);
     world
 }

@@ -158,7 +158,7 @@ async fn the_sample_events_are_answered_by_the_contract() {
     let too_early = send.answer(&sample("send", "")).await;
     too_early.refused(402, "insufficient-balance");
     let deposit = sample("wallet", "");
-    let money = json!({"user_id": "alice", "balance": 100_000, "currency": "CNY"});
+    let money = json!({"user_id": "alice", "balance": 100_000, "pending": 0, "currency": "CNY"});
     assert_eq!(wallet.answer(&deposit).await.expect(201), money);
     assert_eq!(wallet.answer(&deposit).await.expect(200), money);
 

@@ -201,17 +201,26 @@ async fn an_export_and_its_table_have_the_same_journal() {
     let folder = export(desk.0.path(), &ledger, "2025-11-24T00:28:34.028Z");
     let (folder, from_export, from_table) = (folder.to_str().unwrap(), desk.path("a"), desk.path("b"));
     let said = journal(&world, DAY, &from_export, &["--export", folder]).await.with(0);
-    assert_eq!(said.line("opening external"), "opening external -10000, packets 800, wallets 9200");
+    assert_eq!(said.line("opening external"), "opening external -10000, packets 800, pending 0, wallets 9200");
     assert_eq!(said.line("claim"), "claim 1 of 200 1 of 300 2 of 500");
-    assert_eq!(said.line("closing external"), "closing external -9900, packets 0, wallets 9900");
+    assert_eq!(said.line("closing external"), "closing external -9900, packets 0, pending 0, wallets 9900");
     assert!(said.line("state").contains(", verdict equal, "), "{said:?}");
     assert_eq!(desk.read("a/journal.jsonl"), of_packet(ENTRIES));
     assert_eq!(desk.read("a/journal.csv"), of_packet(ENTRIES_AS_CSV).replace('\n', "\r\n"));
     let summary = desk.summary("a");
     assert_eq!((&summary["final"], &summary["read"]["items"]), (&json!(true), &json!(20)));
-    assert_eq!(summary["opening"]["accounts"], json!({"external": -10_000, "wallets": 9_200, "packets": 800}));
-    assert_eq!(summary["closing"]["accounts"], json!({"external": -9_900, "wallets": 9_900, "packets": 0}));
-    assert_eq!(summary["state"]["movements"], json!({"external": -9_950, "wallets": 9_950, "packets": 0}));
+    assert_eq!(
+        summary["opening"]["accounts"],
+        json!({"external": -10_000, "wallets": 9_200, "pending": 0, "packets": 800})
+    );
+    assert_eq!(
+        summary["closing"]["accounts"],
+        json!({"external": -9_900, "wallets": 9_900, "pending": 0, "packets": 0})
+    );
+    assert_eq!(
+        summary["state"]["movements"],
+        json!({"external": -9_950, "wallets": 9_950, "pending": 0, "packets": 0})
+    );
 
     write(&world, &ledger).await;
     journal(&world, DAY, &from_table, &[]).await.with(0);
@@ -458,7 +467,8 @@ async fn the_journal_of_a_rush_is_that_of_the_audit_and_of_every_wallet() {
     let summary = desk.summary("out");
     assert_eq!((said.line("final"), &summary["final"]), ("final false".to_owned(), &json!(false)));
     let external = i128::from(figures.withdrawn) - i128::from(figures.deposited);
-    let expected = json!({"external": external, "wallets": figures.in_wallets, "packets": figures.in_slips});
+    let expected =
+        json!({"external": external, "wallets": figures.in_wallets, "pending": 0, "packets": figures.in_slips});
     assert_eq!(summary["closing"]["accounts"], expected);
     let total: i64 = expected.as_object().unwrap().values().map(|balance| balance.as_i64().unwrap()).sum();
     assert_eq!((total, &summary["state"]["verdict"]), (0, &json!("equal")));

@@ -13,7 +13,7 @@ use serde_json::Value;
 pub enum Error {
     /// The service refused the request; the code is the reason.
     #[error("the service refused: {0}")]
-    Problem(Problem),
+    Problem(Box<Problem>),
     /// No answer came. The service may have carried out the request; the same request again returns its outcome.
     #[error("no answer")]
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),

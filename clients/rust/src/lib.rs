@@ -482,7 +482,7 @@ impl<T: Transport> Client<T> {
         loop {
             let error = match self.transport.exchange(request.clone()).await {
                 Ok(response) if response.status().is_success() => return Ok(response),
-                Ok(response) => Error::Problem(Problem::of(&response)),
+                Ok(response) => Error::Problem(Box::new(Problem::of(&response))),
                 Err(error) => Error::Unreachable(error),
             };
             let Some(wait) = wait_before(&error, tries) else { return Err(error) };

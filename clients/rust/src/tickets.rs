@@ -1,5 +1,5 @@
 //! Signs tickets: your app's word on who may grab a packet with `eligibility: ticket`. For your server only: the holder of the key
-//! decides who wins. HS256 only: for EdDSA take a library for JWTs.
+//! decides who wins. HS256 only: for `EdDSA` take a library for JWTs.
 //!
 //! ```
 //! use hongbao_client::tickets::{Scope, Ticket, TicketKey};

@@ -118,7 +118,7 @@ fn refused(refusal: Refusal) -> Problem {
         Refusal::NotARecipient => Problem::not_a_recipient(),
         Refusal::WrongPassphrase => Problem::new(Code::WrongPassphrase, "The passphrase is missing or wrong."),
         Refusal::TooManyTries { retry_after_ms } => Problem {
-            limit: Some(Limit::WrongPassphrasesAMinute(Limits::WRONG_PASSPHRASES_A_MINUTE)),
+            limit: Some(Box::new(Limit::WrongPassphrasesAMinute(Limits::WRONG_PASSPHRASES_A_MINUTE))),
             retry_after_s: Some(retry_after_ms.div_ceil(1_000).max(1)),
             ..Problem::new(Code::TooManyRequests, "Too many wrong passphrases. Try again later.")
         },

@@ -10,8 +10,8 @@ use lambda_http::http::StatusCode;
 use lambda_http::{Body, Request, Response};
 use shared::domain::{Limits, PacketId, Summary, Terms};
 use shared::http::{
-    Answer, Code, Fields, Limit, PacketBody, Problem, Route, Viewer, Who, before_deadline, caller, idempotency_key,
-    operator, reason, respond, route, user_of, withdrawal_of_user, withdrawal_received,
+    Answer, Code, Fields, Limit, PacketBody, Problem, Route, Viewer, Who, WithdrawalBody, before_deadline, caller,
+    idempotency_key, operator, reason, respond, route, user_of, withdrawal_made, withdrawal_of_user,
 };
 use shared::ports::{HotStore, Table};
 use shared::service::{ClosePacket, PacketView, SendOutcome, SendPacket, Status, Wallets};
@@ -68,7 +68,9 @@ async fn ask_withdrawal<T: Table>(wallets: Option<&Wallets<T>>, request: &Reques
     let wallets = wallets.ok_or_else(refused)?;
     let asked = withdrawal_of_user(request)?;
     let outcome = wallets.withdraw(&user, &asked, Some(Limits::PENDING_WITHDRAWALS), None).await?;
-    withdrawal_received(wallets, outcome, Viewer::User(&user)).await
+    let (status, made) = withdrawal_made(outcome)?;
+    let body = WithdrawalBody::new(&made, &wallets.wallet(&user).await?, wallets.currency(), Viewer::User(&user));
+    Answer::json(status, &body)
 }
 
 async fn send_packet<T: Table, H: HotStore>(
@@ -106,7 +108,7 @@ async fn send_packet<T: Table, H: HotStore>(
         }),
         SendOutcome::Suspended => Err(Problem::account_suspended()),
         SendOutcome::DailyLimitExceeded { most, resets_at } => Err(Problem {
-            limit: Some(Limit::AmountADay(most)),
+            limit: Some(Box::new(Limit::AmountADay(most))),
             resets_at: Some(resets_at),
             ..Problem::new(Code::DailyLimitExceeded, "The sender would have sent more than the limit of a day.")
         }),

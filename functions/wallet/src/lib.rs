@@ -7,14 +7,14 @@ use lambda_http::http::StatusCode;
 use lambda_http::{Body, Request, Response};
 use serde::{Deserialize, Serialize};
 use shared::domain::{
-    Amount, MAX_BALANCE, MAX_MOVEMENT, OperatorReason, ReasonError, RequestKey, Signer, Timestamp, UserId,
+    Amount, MAX_BALANCE, MAX_MOVEMENT, OperatorReason, ReasonError, RequestKey, Signer, Timestamp, UserId, Withdrawal,
     WithdrawalEnd,
 };
 use shared::http::{
     Answer, Code, Fields, Int, LimitsBody, MovementRow, MovementsAsked, MovementsBody, Page, Problem, Route,
-    SendingBody, SuspensionBody, Viewer, WalletBody, WithdrawalRow, WithdrawalsBody, before_deadline, movements_asked,
-    operator, optional, page_with, parse_body, respond, route, suspension_asked, withdrawal_ended,
-    withdrawal_of_operator, withdrawal_received, withdrawal_shown,
+    SendingBody, SuspensionBody, Viewer, WalletBody, WithdrawalBody, WithdrawalRow, WithdrawalsBody, before_deadline,
+    movements_asked, operator, optional, page_with, parse_body, respond, route, suspension_asked, withdrawal_ended,
+    withdrawal_made, withdrawal_of_operator,
 };
 use shared::ledger::{DepositOutcome, EndOutcome};
 use shared::ports::Table;
@@ -54,7 +54,8 @@ async fn answer<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Ans
         Route::Withdrawal(user, id) => {
             let (user, asked) = withdrawal_of_operator(request, user, id)?;
             let outcome = wallets.withdraw(&user, &asked, None, Some(&by)).await?;
-            withdrawal_received(wallets, outcome, Viewer::Operator).await
+            let (status, made) = withdrawal_made(outcome)?;
+            shown(wallets, status, &made).await
         }
         Route::ViewWithdrawal(user, id) => {
             let user = user_id(user)?;
@@ -63,7 +64,7 @@ async fn answer<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Ans
                 Err(_) => None,
             };
             let found = found.ok_or_else(withdrawal_not_found)?;
-            withdrawal_shown(wallets, StatusCode::OK, &found, Viewer::Operator).await
+            shown(wallets, StatusCode::OK, &found).await
         }
         Route::PostWithdrawal(user, id) => {
             let (user, id, amount) = withdrawal_ended(request, user, id, true)?;
@@ -209,9 +210,7 @@ async fn end<T: Table>(
     by: &Signer,
 ) -> Result<Answer, Problem> {
     match wallets.end_withdrawal(user, id, end, Some(by)).await? {
-        EndOutcome::Ended(ended) | EndOutcome::Replayed(ended) => {
-            withdrawal_shown(wallets, StatusCode::OK, &ended, Viewer::Operator).await
-        }
+        EndOutcome::Ended(ended) | EndOutcome::Replayed(ended) => shown(wallets, StatusCode::OK, &ended).await,
         EndOutcome::Posted => {
             Err(Problem::new(Code::WithdrawalPosted, "The withdrawal is posted, and not as this request asks."))
         }
@@ -221,6 +220,12 @@ async fn end<T: Table>(
             Err(Problem::field("amount", format!("must be an integer from 1 to {most}, the reserved amount")))
         }
     }
+}
+
+/// A withdrawal, and its user's wallet as it is now.
+async fn shown<T: Table>(wallets: &Wallets<T>, status: StatusCode, withdrawal: &Withdrawal) -> Result<Answer, Problem> {
+    let wallet = wallets.wallet(&withdrawal.user).await?;
+    Answer::json(status, &WithdrawalBody::new(withdrawal, &wallet, wallets.currency(), Viewer::Operator))
 }
 
 fn withdrawal_not_found() -> Problem {

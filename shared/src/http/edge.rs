@@ -88,7 +88,7 @@ pub(super) fn admit(request: &Request, user: &UserId) -> Result<(), Problem> {
     let Some(meter) = request.extensions().get::<Arc<UserMeter>>() else { return Ok(()) };
     let is_grab = matches!(route(request), Ok(Route::Grab(..)));
     meter.count(user, is_grab).map_err(|(limit, wait)| Problem {
-        limit: Some(limit),
+        limit: Some(Box::new(limit)),
         // It is rounded up.
         retry_after_s: Some(wait.as_secs() + 1),
         ..Problem::new(Code::TooManyRequests, "You ask too often. Try again later.")

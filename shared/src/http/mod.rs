@@ -27,6 +27,4 @@ pub use views::{
     ClaimRow, LimitsBody, MineView, MovementRow, MovementsBody, PacketBody, SendingBody, ShareBody, SuspensionBody,
     Totals, Viewer, WalletBody, WithdrawalBody, WithdrawalRow, WithdrawalsBody,
 };
-pub use withdrawal::{
-    withdrawal_ended, withdrawal_of_operator, withdrawal_of_user, withdrawal_received, withdrawal_shown,
-};
+pub use withdrawal::{withdrawal_ended, withdrawal_made, withdrawal_of_operator, withdrawal_of_user};

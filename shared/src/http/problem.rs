@@ -170,7 +170,7 @@ pub struct Problem {
     /// The kind of problem.
     pub code: Code,
     /// One sentence about this problem.
-    pub detail: String,
+    pub detail: Box<str>,
     /// The invalid fields.
     pub errors: Box<[FieldError]>,
     /// Seconds to wait before a retry.
@@ -178,7 +178,7 @@ pub struct Problem {
     /// The methods of the route.
     pub allow: Option<&'static str>,
     /// The limit that refused it.
-    pub limit: Option<Limit>,
+    pub limit: Option<Box<Limit>>,
     /// When a used-up limit begins anew.
     pub resets_at: Option<Timestamp>,
     /// The cause, for the log only.
@@ -196,7 +196,7 @@ pub(super) struct ProblemBody<'a> {
     #[serde(skip_serializing_if = "<[FieldError]>::is_empty")]
     errors: &'a [FieldError],
     #[serde(skip_serializing_if = "Option::is_none")]
-    limit: Option<Limit>,
+    limit: Option<&'a Limit>,
     #[serde(skip_serializing_if = "Option::is_none")]
     resets_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -205,7 +205,7 @@ pub(super) struct ProblemBody<'a> {
 
 impl Problem {
     /// A problem of this code.
-    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+    pub fn new(code: Code, detail: impl Into<Box<str>>) -> Self {
         Self {
             code,
             detail: detail.into(),
@@ -266,7 +266,7 @@ impl Problem {
             detail: &self.detail,
             code,
             errors: &self.errors,
-            limit: self.limit,
+            limit: self.limit.as_deref(),
             resets_at: self.resets_at.map(|at| at.to_string()),
             request_id: Some(request_id).filter(|id| !id.is_empty()),
         }

@@ -5,16 +5,12 @@ use lambda_http::http::StatusCode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::answer::Answer;
 use super::body::{Fields, Int, parse_body};
 use super::problem::{Code, Limit, Problem};
-use super::views::{Viewer, WithdrawalBody};
 use crate::domain::{
     Amount, Limits, MAX_MOVEMENT, Note, ReasonError, RequestKey, Requester, UserId, Withdrawal, WithdrawalRequest,
 };
-use crate::ledger::WithdrawalOutcome;
-use crate::ports::Table;
-use crate::service::Wallets;
+use crate::service::WithdrawalOutcome;
 
 const BODY_BYTES_MAX: usize = 16 * 1_024;
 const ID: &str = "must be 1 to 64 characters of A-Z a-z 0-9 _ -";
@@ -103,15 +99,14 @@ pub fn withdrawal_ended(
     Ok((user, id, amount))
 }
 
-/// The answer to a request for a withdrawal.
-pub async fn withdrawal_received<T: Table>(
-    wallets: &Wallets<T>,
-    outcome: WithdrawalOutcome,
-    viewer: Viewer<'_>,
-) -> Result<Answer, Problem> {
+/// The withdrawal that a request has made, now or before, and the status of the answer.
+///
+/// # Errors
+/// `idempotency-key-reused`, `insufficient-balance`, `account-suspended`, `too-many-pending`.
+pub fn withdrawal_made(outcome: WithdrawalOutcome) -> Result<(StatusCode, Withdrawal), Problem> {
     match outcome {
-        WithdrawalOutcome::Made(made) => withdrawal_shown(wallets, StatusCode::CREATED, &made, viewer).await,
-        WithdrawalOutcome::Replayed(made) => withdrawal_shown(wallets, StatusCode::OK, &made, viewer).await,
+        WithdrawalOutcome::Made(made) => Ok((StatusCode::CREATED, made)),
+        WithdrawalOutcome::Replayed(made) => Ok((StatusCode::OK, made)),
         WithdrawalOutcome::IdReused => {
             Err(Problem::new(Code::IdempotencyKeyReused, "This id was used for another withdrawal."))
         }
@@ -120,19 +115,8 @@ pub async fn withdrawal_received<T: Table>(
         }
         WithdrawalOutcome::Suspended => Err(Problem::account_suspended()),
         WithdrawalOutcome::TooManyPending => Err(Problem {
-            limit: Some(Limit::PendingWithdrawals(Limits::PENDING_WITHDRAWALS)),
+            limit: Some(Box::new(Limit::PendingWithdrawals(Limits::PENDING_WITHDRAWALS))),
             ..Problem::new(Code::TooManyPending, "Too many of the user's withdrawals are pending.")
         }),
     }
-}
-
-/// A withdrawal, and its user's wallet as it is now.
-pub async fn withdrawal_shown<T: Table>(
-    wallets: &Wallets<T>,
-    status: StatusCode,
-    withdrawal: &Withdrawal,
-    viewer: Viewer<'_>,
-) -> Result<Answer, Problem> {
-    let wallet = wallets.wallet(&withdrawal.user).await?;
-    Answer::json(status, &WithdrawalBody::new(withdrawal, &wallet, wallets.currency(), viewer))
 }

@@ -25,4 +25,4 @@ pub use stores::Stores;
 pub use view::{
     ClaimsAsked, ClaimsView, ListPlace, ListedClaim, Order, PacketView, Share, Status, ViewPackets, Viewed,
 };
-pub use wallet::Wallets;
+pub use wallet::{Wallets, WithdrawalOutcome};

@@ -5,7 +5,8 @@ use crate::domain::{
     Amount, Intervention, Movement, MovementFilter, OperatorReason, RequestKey, SendingDecision, Signer, Suspension,
     Timestamp, UserId, UserLimits, Wallet, Withdrawal, WithdrawalEnd, WithdrawalRequest,
 };
-use crate::ledger::{DepositOutcome, EndOutcome, Ledger, MovementCursor, PendingCursor, Slice, WithdrawalOutcome};
+pub use crate::ledger::WithdrawalOutcome;
+use crate::ledger::{DepositOutcome, EndOutcome, Ledger, MovementCursor, PendingCursor, Slice};
 use crate::ports::{Clock, Table};
 
 /// The operator's use cases: money in and out of wallets.

@@ -122,7 +122,7 @@ async fn reading_and_repairing_are_two_rights() {
             "read",
             json!({"arguments": ["parked"], "resume": {"since_ms": null, "places": [], "report": {
                 "packets": 0, "slips": 0, "wallets": 0, "movements": 0, "deposited": 0, "withdrawn": 0, "in_wallets": 0,
-                "in_slips": 0, "imbalance_count": 0, "imbalances": [], "unjudged_count": 0, "unjudged": []
+                "in_pending": 0, "in_slips": 0, "imbalance_count": 0, "imbalances": [], "unjudged_count": 0, "unjudged": []
             }}}),
             "only an audit can continue",
         ),

@@ -88,6 +88,55 @@ async fn transfers_are_compared_with_the_journal() {
     desk.has_only(&["01693685827463-2d8752fd", "clean.csv", "differences.jsonl", "out", "wrong.csv"]);
 }
 
+/// A bank that pays what this ledger has not posted.
+#[tokio::test]
+async fn a_payment_of_a_withdrawal_that_is_not_posted_is_named() {
+    let (world, desk) = (World::single().await, Desk::new());
+    let mut ledger = String::new();
+    let mut add = |item: Value| ledger.extend([json!({ "Item": item }).to_string(), "\n".to_owned()]);
+    let (at, number) = (START + 3_600_000, |number: u64| json!({"N": number.to_string()}));
+    for (id, status, ended_at) in [
+        ("w1", "pending", None),
+        ("w2", "voided", Some(at + 9)),
+        ("w3", "posted", Some(END + 9)),
+        ("w4", "posted", Some(at + 9)),
+    ] {
+        let mut item = json!({
+            "PK": {"S": "USER#bob"}, "SK": {"S": format!("WITHDRAW#{id}")}, "amount": number(100), "at": number(at),
+            "status": {"S": status},
+        });
+        if let Some(ended_at) = ended_at {
+            item["ended_at"] = number(ended_at);
+        }
+        if status == "posted" {
+            item["posted_amount"] = number(100);
+        }
+        add(item.clone());
+        item["SK"] = json!({"S": format!("AT#WITHDRAW#{at:013}#{id}")});
+        add(item);
+    }
+    let (back, returned) = (at + 9, format!("AT#RETURN#{:013}#w2", at + 9));
+    add(json!({"PK": {"S": "USER#bob"}, "SK": {"S": returned}, "amount": number(100), "at": number(back)}));
+    for sk in ["DEPOSIT#d".to_owned(), format!("AT#DEPOSIT#{START:013}#d")] {
+        add(json!({"PK": {"S": "USER#bob"}, "SK": {"S": sk}, "amount": number(1_000), "at": number(START)}));
+    }
+    add(json!({"PK": {"S": "USER#bob"}, "SK": {"S": "WALLET"}, "balance": number(700), "pending": number(100)}));
+    let folder = export(desk.0.path(), &ledger, "2025-11-26T00:00:00.000Z");
+    let output = desk.path("out");
+    journal(&world, DAY, &output, &["--export", folder.to_str().unwrap()]).await.with(0);
+    let mut file = "id,kind,user,amount,currency,time\n".to_owned();
+    for id in ["w1", "w2", "w3", "w4"] {
+        file.extend([id, ",withdrawal,bob,100,CNY,", &Timestamp::from_ms(at + 300).to_string(), "\n"]);
+    }
+    fs::write(desk.path("paid.csv"), &file).unwrap();
+    let said = admin(&world, &["reconcile", &output, &desk.path("paid.csv"), "--kinds", "withdrawal"]).await.with(1);
+    // w3 is posted on the next day: at the end of this one it was pending.
+    for (kind, id) in [("paid-but-pending", "w1"), ("paid-but-voided", "w2"), ("paid-but-pending", "w3")] {
+        said.line(&format!("{kind} withdrawal {id} of bob"));
+    }
+    assert_eq!(said.line("difference_count"), "difference_count 4");
+}
+
 #[tokio::test]
 async fn books_with_problems_are_not_reconciled_by_equal_transfers() {
     let (world, desk) = (World::single().await, Desk::new());

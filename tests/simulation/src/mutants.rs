@@ -6,7 +6,7 @@ use serde_dynamo::AttributeValue;
 use shared::domain::{Amount, Claim, PacketId, PartId, Terms, UserId};
 use shared::memory::MemoryHot;
 use shared::ports::{
-    Expect, GrabAnswer, Grabber, HotStore, HotStoreError, Item, Key, OutboxEntry, Reason, TransactError, Write,
+    Bound, Expect, GrabAnswer, Grabber, HotStore, HotStoreError, Item, Key, OutboxEntry, Reason, TransactError, Write,
 };
 use shared::redis::{PartKeys, fields};
 
@@ -59,6 +59,8 @@ pub enum Mutant {
     SeedAtExpiry,
     /// A packet starts by the process' clock.
     StartByProcessClock,
+    /// A withdrawal is ended even if it has ended.
+    EndedTwice,
 }
 
 /// Makes the mistakes that lie between one process and the table.
@@ -111,6 +113,15 @@ impl TableMutant {
             for write in &mut writes {
                 if let Write::Add { key, absent, .. } = write {
                     absent.take_if(|name| !self.world.table.read(key).is_some_and(|item| item.contains_key(*name)));
+                }
+            }
+        }
+        if self.is(Mutant::EndedTwice) {
+            for write in &mut writes {
+                match write {
+                    Write::Change { key, expect, .. } if key.sk.contains("WITHDRAW#") => *expect = Expect::Nothing,
+                    Write::Add { bounds, .. } => bounds.retain(|bound| !matches!(bound, Bound::AtLeast("pending", _))),
+                    _ => {}
                 }
             }
         }

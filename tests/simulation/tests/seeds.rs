@@ -12,7 +12,7 @@ fn seeds() -> u64 {
 
 /// For each mutant: a seed that finds it, and the promise that breaks first. After a change of what seeds do, find
 /// new ones with `make mutants`.
-const FOUND: [(Mutant, u64, Kind); 21] = [
+const FOUND: [(Mutant, u64, Kind); 22] = [
     (Mutant::NoSlipDecision, 0, Kind::Claim),
     (Mutant::NoClaimDecision, 0, Kind::Answer),
     (Mutant::CountedRefund, 4, Kind::Conservation),
@@ -34,6 +34,7 @@ const FOUND: [(Mutant, u64, Kind); 21] = [
     (Mutant::SuspensionReadBefore, 31, Kind::Limit),
     (Mutant::CountedApart, 2, Kind::Limit),
     (Mutant::StartByProcessClock, 125, Kind::Start),
+    (Mutant::EndedTwice, 0, Kind::Wallet),
 ];
 
 fn threads() -> usize {

@@ -215,8 +215,14 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         if let Some(claim) = self.own_claims.claim_of(user, id).await? {
             return Ok(Some(replayed(claim)));
         }
-        let is_there = packets.terms(id).await?.is_some();
-        if is_there { outcome.map(Some) } else { Ok(Some(GrabOutcome::NotFound)) }
+        match packets.terms(id).await? {
+            None => Ok(Some(GrabOutcome::NotFound)),
+            // Nobody's turn comes any more.
+            Some(terms) if now >= terms.expires_at && matches!(outcome, Ok(GrabOutcome::NotStarted { .. })) => {
+                Ok(Some(GrabOutcome::Expired))
+            }
+            Some(_) => outcome.map(Some),
+        }
     }
 
     /// Probes these parts of a packet in the user's order, until one has an answer other than "no slip". The answers of the others were
