@@ -18,9 +18,9 @@ const FOUND: [(Mutant, u64, Kind); 22] = [
     (Mutant::CountedRefund, 4, Kind::Conservation),
     (Mutant::AcknowledgedBeforeCommit, 6, Kind::Promise),
     (Mutant::UnconfirmedAnswer, 2, Kind::Promise),
-    (Mutant::UncertainNegative, 333, Kind::Promise),
+    (Mutant::UncertainNegative, 381, Kind::Promise),
     (Mutant::FreshTime, 5, Kind::Promise),
-    (Mutant::PutBackAfterTimeout, 299, Kind::Promise),
+    (Mutant::PutBackAfterTimeout, 712, Kind::Promise),
     (Mutant::AmountFromRedis, 6, Kind::Decision),
     (Mutant::SettledEarly, 54, Kind::Decision),
     (Mutant::RedisBeforeLedger, 0, Kind::Answer),
@@ -34,7 +34,7 @@ const FOUND: [(Mutant, u64, Kind); 22] = [
     (Mutant::SuspensionReadBefore, 31, Kind::Limit),
     (Mutant::CountedApart, 2, Kind::Limit),
     (Mutant::StartByProcessClock, 125, Kind::Start),
-    (Mutant::EndedTwice, 0, Kind::Wallet),
+    (Mutant::EndedTwice, 9, Kind::Answer),
 ];
 
 fn threads() -> usize {
