@@ -75,6 +75,11 @@ pub trait Invoke: Send + Sync + 'static {
         Limits::default()
     }
 
+    /// Whether users can ask for withdrawals, so that the page offers it.
+    fn user_withdrawals(&self) -> bool {
+        false
+    }
+
     /// More hosts than its own under which the gateway answers.
     fn allowed_hosts(&self) -> &[String] {
         &[]

@@ -301,6 +301,10 @@ impl Invoke for Stack {
         self.config.policy.limits.clone()
     }
 
+    fn user_withdrawals(&self) -> bool {
+        self.config.user_withdrawals
+    }
+
     fn allowed_hosts(&self) -> &[String] {
         &self.allowed_hosts
     }

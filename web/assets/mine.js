@@ -5,7 +5,7 @@ import { api, config, me, moment, money, month, setCurrency } from './context.js
 import { h, say } from './dom.js';
 import { avatar, person } from './people.js';
 import { t } from './i18n.js';
-import { explain } from './problems.js';
+import { NotLoaded, explain } from './problems.js';
 
 const PAGE = 20;
 const TOP_UP = 100_000;
@@ -15,39 +15,75 @@ const TOP_UP = 100_000;
 
 /** @param {HTMLElement} root @param {AbortSignal} signal @param {string} tab */
 export async function mineScreen(root, signal, tab = 'received') {
-  const wallet = await api.wallet({ signal });
+  const [wallet, parts] = await Promise.all([api.wallet({ signal }), config.withdrawals && loadWithdrawing()]);
   if (signal.aborted) return;
   setCurrency(wallet.currency);
-  const balance = h('p', { class: 'sum' }, money(wallet.balance));
+  const balance = h('p', { class: 'sum' });
+  const pending = h('p', { class: 'hint pending' });
+  const showWallet = (/** @type {{balance: number, pending: number}} */ now) => {
+    balance.textContent = money(now.balance);
+    pending.textContent = now.pending > 0 ? t('mine.pending', { amount: money(now.pending) }) : '';
+    withdrawing?.setBalance(now.balance);
+  };
+  // The money has moved.
+  const onWallet = (/** @type {{balance: number, pending: number}} */ now) => {
+    showWallet(now);
+    if (tab === 'statement') void relist();
+  };
+  const withdrawing = parts ? new parts.WithdrawForm(wallet.balance, onWallet, signal) : null;
+  showWallet(wallet);
   const topUp = h('button', { class: 'button plain', title: t('topup.hint') }, t('topup', { amount: money(TOP_UP) }));
   topUp.addEventListener('click', async () => {
     try {
-      balance.textContent = money((await api.deposit(me(), newKey(), TOP_UP, { signal })).balance);
+      onWallet(await api.deposit(me(), newKey(), TOP_UP, { signal }));
       say(t('topup.done', { amount: money(TOP_UP) }));
-      if (tab !== 'statement') return;
-      root.replaceChildren();
-      await mineScreen(root, signal, tab);
     } catch (error) {
       if (!signal.aborted) say(explain(error).title);
     }
   });
   const link = (/** @type {'sent' | 'received' | 'statement'} */ name) =>
     h('a', { href: `#/mine/${name}`, 'aria-current': tab === name ? 'true' : null }, t(`mine.${name}`));
-  const totals = h('p', { class: 'progress' });
-  const rows = h('ol', { class: 'history' });
-  const more = h('button', { class: 'button plain', hidden: true }, t('more'));
-  const end = h('p', { class: 'hint end' });
+  let list = listOf(tab, signal);
+  let turn = 0;
+  // The old list stays until the new one is there.
+  const relist = async () => {
+    const [fresh, own] = [listOf(tab, signal), (turn += 1)];
+    try {
+      await fresh.load();
+      if (own !== turn) return;
+      list.element.replaceWith(fresh.element);
+      list = fresh;
+    } catch (error) {
+      if (!signal.aborted) say(explain(error).title);
+    }
+  };
   root.append(
     h(
       'section',
       { class: 'mine' },
       h('h1', { class: 'unseen' }, t('mine.title')),
-      h('div', { class: 'purse' }, h('p', null, avatar(me()), person(me())), h('p', { class: 'hint' }, t('mine.balance')), balance, config.local && topUp),
+      h('div', { class: 'purse' }, h('p', null, avatar(me()), person(me())), h('p', { class: 'hint' }, t('mine.balance')), balance, pending, config.local && topUp),
+      withdrawing?.element,
       h('nav', { class: 'segments', 'aria-label': t('mine.title') }, link('received'), link('sent'), link('statement')),
-      h('div', { class: 'card' }, totals, rows, more, end),
+      list.element,
     ),
   );
+  await list.load();
+}
 
+/** Loads the form where users can ask for withdrawals. */
+function loadWithdrawing() {
+  return import('./withdraw.js').catch((error) => {
+    throw new NotLoaded(String(error));
+  });
+}
+
+/** Returns the list of a tab, whose first page has to be loaded. @param {string} tab @param {AbortSignal} signal */
+function listOf(tab, signal) {
+  const totals = h('p', { class: 'progress' });
+  const rows = h('ol', { class: 'history' });
+  const more = h('button', { class: 'button plain', hidden: true }, t('more'));
+  const end = h('p', { class: 'hint end' });
   /** @type {string | null} */
   let cursor = null;
   let isLoading = false;
@@ -99,7 +135,7 @@ export async function mineScreen(root, signal, tab = 'received') {
         Object.assign(shown, { name, in: 0, out: 0, sums: h('span', { class: 'hint' }) });
         rows.append(h('li', { class: 'month' }, h('h2', null, name), shown.sums));
       }
-      if (movement.amount > 0 && movement.kind !== 'refund') shown.in += movement.amount;
+      if (movement.amount > 0 && movement.kind !== 'refund' && movement.kind !== 'return') shown.in += movement.amount;
       else shown.out -= movement.amount;
       rows.append(movementRow(movement));
     }
@@ -115,7 +151,7 @@ export async function mineScreen(root, signal, tab = 'received') {
       if (!signal.aborted) say(explain(error).title);
     });
   more.addEventListener('click', () => void loadMore());
-  await load();
+  return { element: h('div', { class: 'card' }, totals, rows, more, end), load };
 }
 
 /** @param {string} tab */
@@ -153,17 +189,22 @@ function sentRow(packet) {
 }
 
 /** The kinds of movement that this page has words for. */
-const KINDS = /** @type {const} */ (['deposit', 'withdrawal', 'sent', 'claim', 'refund']);
+const KINDS = /** @type {const} */ (['deposit', 'withdrawal', 'return', 'sent', 'claim', 'refund']);
+/** How far a withdrawal is. */
+const ENDS = /** @type {const} */ (['pending', 'posted', 'voided']);
 
 /** @param {import('../client/hongbao.js').Movements['movements'][number]} movement */
 function movementRow(movement) {
   const { kind, amount, at } = movement;
   const packetId = 'packet_id' in movement ? movement.packet_id : null;
   const known = KINDS.find((name) => name === kind);
+  const end = 'status' in movement ? ENDS.find((name) => name === movement.status) : null;
   const parts = [
     h('span', { class: 'name' }, known ? t(`movement.${known}`) : kind),
     h('span', { class: `got${amount > 0 ? ' plus' : ''}` }, (amount > 0 ? '+' : '') + money(amount)),
     h('time', { datetime: at }, moment(at)),
+    end && h('span', { class: `tag ${end}` }, t(`withdrawal.${end}`)),
+    'note' in movement && movement.note && h('span', { class: 'hint note', dir: 'auto' }, movement.note),
   ];
   return h('li', null, packetId ? h('a', { href: `#/p/${packetId}` }, ...parts) : h('div', { class: 'movement' }, ...parts));
 }

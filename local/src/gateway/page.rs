@@ -62,6 +62,13 @@ struct Page;
 #[prefix = "client/"]
 struct Client;
 
+/// What the page shows of the deployment's settings.
+#[derive(Debug, Default)]
+pub struct Settings {
+    pub limits: Limits,
+    pub user_withdrawals: bool,
+}
+
 /// A file of the page, ready to be sent.
 #[derive(Clone)]
 struct Ready {
@@ -107,13 +114,13 @@ pub fn answer(
     parts: &Parts,
     raw_path: &str,
     base_path: &str,
-    limits: impl FnOnce() -> Limits,
+    settings: impl FnOnce() -> Settings,
 ) -> Option<Response<Body>> {
     if parts.method != Method::GET && parts.method != Method::HEAD {
         return None;
     }
     if raw_path == CONFIG {
-        return Some(config(&limits(), base_path));
+        return Some(config(&settings(), base_path));
     }
     let ready = ready();
     let (name, caching) = file_name(raw_path, &ready.version)?;
@@ -193,7 +200,7 @@ fn protect(headers: &mut HeaderMap) {
 }
 
 /// The deployment's settings for the page.
-fn config(limits: &Limits, base_path: &str) -> Response<Body> {
+fn config(Settings { limits, user_withdrawals }: &Settings, base_path: &str) -> Response<Body> {
     let config = json!({
         "auth": {"kind": "local", "users": USERS},
         "api": base_path,
@@ -202,6 +209,7 @@ fn config(limits: &Limits, base_path: &str) -> Response<Body> {
         "links": "path",
         "profiles": "assets/characters.js",
         "covers": covers(),
+        "withdrawals": user_withdrawals,
     });
     let mut response = Response::new(Body::Text(config.to_string()));
     let headers = response.headers_mut();
@@ -282,7 +290,7 @@ mod tests {
             request = request.header(name, *value);
         }
         let (parts, ()) = request.body(()).unwrap().into_parts();
-        answer(&parts, path, "", Limits::default)
+        answer(&parts, path, "", Settings::default)
     }
 
     #[test]
@@ -336,7 +344,7 @@ mod tests {
                 request = request.header(*name, *value);
             }
             let (parts, ()) = request.body(()).unwrap().into_parts();
-            let page = answer(&parts, link, base_path, Limits::default).unwrap();
+            let page = answer(&parts, link, base_path, Settings::default).unwrap();
             let html = std::str::from_utf8(page.body()).unwrap();
             let picture = format!("content=\"{folder}{}/assets/preview.png\"", ready().version);
             assert!(html.contains(&picture), "{picture}: {headers:?}");
@@ -355,7 +363,7 @@ mod tests {
             assert!(get(path, &[]).is_none(), "{path}");
         }
         let (parts, ()) = Request::post("/").body(()).unwrap().into_parts();
-        assert!(answer(&parts, "/", "", Limits::default).is_none());
+        assert!(answer(&parts, "/", "", Settings::default).is_none());
     }
 
     #[test]
@@ -379,5 +387,9 @@ mod tests {
         assert_eq!(config["limits"], json!({"slip_amount_max": 20_000, "count_max": 100_000}));
         assert_eq!(config["auth"]["kind"], "local");
         assert_eq!(config["covers"], json!(["plain", "birthday", "spring", "wedding"]));
+        assert_eq!(config["withdrawals"], false);
+        let response = super::config(&Settings { user_withdrawals: true, ..Settings::default() }, "");
+        let config: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
+        assert_eq!(config["withdrawals"], true);
     }
 }

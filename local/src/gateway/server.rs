@@ -240,7 +240,9 @@ async fn answer<S: Invoke>(
         let id = request_id.clone();
         return Ok(run(&shared, permit, request_id, |stack| own.answer(stack, id, parts, body)).await);
     }
-    if let Some(file) = page::answer(&parts, &raw_path, shared.stack.base_path(), || shared.stack.limits()) {
+    let settings =
+        || page::Settings { limits: shared.stack.limits(), user_withdrawals: shared.stack.user_withdrawals() };
+    if let Some(file) = page::answer(&parts, &raw_path, shared.stack.base_path(), settings) {
         return Ok(file);
     }
     let fate = shared.stack.sandbox().map(|sandbox| {

@@ -1,0 +1,249 @@
+// Money out of the wallet: a user asks for it once, and sees how it ended.
+
+import assert from 'node:assert/strict';
+import { after, before } from 'node:test';
+
+import { apiOf, assertAccessible, assertFits, assertSoon, browse, essential, fund, person, someone, stack, startStack, textOf, api as usual } from './harness.mjs';
+
+/** A stack where users may ask. @type {Awaited<ReturnType<typeof startStack>>} */
+let asking;
+/** @type {ReturnType<typeof apiOf>} */
+let api;
+before(async () => {
+  asking = await startStack({}, ['--user-withdrawals']);
+  api = apiOf(asking.url);
+});
+after(() => asking?.stop());
+
+/** A new user with money. @param {number} amount */
+async function owner(amount) {
+  const name = someone('owner');
+  await api(name, 'PUT', `/wallets/${name}/deposits/first`, { amount });
+  return name;
+}
+
+/** @param {string} user */
+const withdrawals = async (user) => (await api(user, 'GET', '/me/movements?kind=withdrawal')).movements;
+/** @param {string} user */
+const money = async (user) => {
+  const { balance, pending } = await api(user, 'GET', '/me/wallet');
+  return [balance, pending];
+};
+
+/** Opens the statement of a user. @param {import('./harness.mjs').Person} of */
+async function statement(of) {
+  const page = await person({ locale: 'en-US', ...of });
+  await page.goto(`${asking.url}/#/mine/statement`);
+  await page.waitForSelector('#withdraw');
+  return page;
+}
+
+/** @param {import('./harness.mjs').Page} page @param {string} amount */
+async function ask(page, amount) {
+  await page.fill('#withdraw', amount);
+  await page.click('.withdraw [type=submit]');
+}
+
+/** What the rows of the statement say. @param {import('./harness.mjs').Page} page */
+const rows = (page) =>
+  page.locator('.history .movement').evaluateAll((all) => all.map((row) => ['.name', '.got', '.tag', '.note'].map((part) => row.querySelector(part)?.textContent ?? '').join(' ').trim()));
+
+essential('a user asks for money, and sees it pending, paid out in part or given back', async () => {
+  const alice = await owner(1_000);
+  const page = await statement({ name: alice });
+  assert.equal(await page.isVisible('.purse .pending'), false, 'nothing is pending');
+  assert.equal(await page.isDisabled('.withdraw [type=submit]'), true);
+  await page.fill('#withdraw', '３');
+  assert.equal(await textOf(page, '#withdraw-hint'), '¥3.00 · 3 yuan');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('.history .tag.pending');
+  assert.deepEqual(await rows(page), ['Withdrawal -¥3.00 Pending', 'Money in +¥10.00']);
+  assert.deepEqual([await textOf(page, '.purse .sum'), await textOf(page, '.purse .pending')], ['¥7.00', '¥3.00 pending']);
+  assert.match(await textOf(page, '.withdraw .state'), /You asked for ¥3\.00/);
+  assert.deepEqual([await page.inputValue('#withdraw'), await textOf(page, '#withdraw-hint')], ['', '¥0.01 to ¥7.00']);
+  await page.fill('#withdraw', '2');
+  await page.dblclick('.withdraw [type=submit]');
+  await assertSoon(async () => (await textOf(page, '.purse .pending')) === '¥5.00 pending');
+  assert.deepEqual(await money(alice), [500, 500]);
+  const [second, first] = await withdrawals(alice);
+  await api(alice, 'PUT', `/wallets/${alice}/withdrawals/own`, { amount: 100, note: 'to your bank' });
+  await api(alice, 'POST', `/wallets/${alice}/withdrawals/${first.id}/post`, { amount: 180 });
+  await api(alice, 'POST', `/wallets/${alice}/withdrawals/${second.id}/void`);
+  await page.reload();
+  await page.waitForSelector('.end:not(:empty)');
+  assert.deepEqual(await rows(page), [
+    'Back from a withdrawal +¥2.00',
+    'Back from a withdrawal +¥1.20',
+    'Withdrawal -¥1.00 Paid out to your bank',
+    'Withdrawal -¥2.00 Came back',
+    'Withdrawal -¥3.00 Paid out',
+    'Money in +¥10.00',
+  ]);
+  assert.equal(await textOf(page, '.month .hint'), 'in ¥10.00, out ¥2.80', 'what came back is no income');
+  assert.equal(await page.isVisible('.purse .pending'), false);
+  assert.equal(await textOf(page, '.purse .sum'), '¥7.20');
+});
+
+essential('a lost answer is asked for again with the same id, also after a reload', async () => {
+  const alice = await owner(1_000);
+  const page = await statement({ name: alice, allow: /net::ERR_(FAILED|ABORTED)/ });
+  /** @type {string[]} */
+  const bodies = [];
+  let isLost = true;
+  await page.route('**/me/withdrawals', async (route) => {
+    bodies.push(route.request().postData() ?? '');
+    const response = await route.fetch();
+    // The service has carried it out.
+    if (isLost) await route.abort();
+    else await route.fulfill({ response });
+  });
+  await ask(page, '3');
+  await page.waitForSelector('.withdraw .state .bad');
+  assert.match(await textOf(page, '.withdraw .state'), /may have been asked for/);
+  assert.equal(await page.isDisabled('#withdraw'), true, 'another amount would be another withdrawal');
+  // Another screen, and back.
+  await page.click('.tabs a[href="#/"]');
+  await page.waitForSelector('#total');
+  await page.click('.tabs a[href="#/mine"]');
+  await page.waitForSelector('.withdraw .state .bad');
+  await page.reload();
+  await page.waitForSelector('.withdraw .state .bad');
+  const before = bodies.length;
+  isLost = false;
+  await page.click('.withdraw .state .button');
+  await page.waitForSelector('.withdraw .state a[href="#/mine/statement"]');
+  assert.equal(bodies.length, before + 1);
+  assert.deepEqual([...new Set(bodies)].map((body) => JSON.parse(body).amount), [300], 'each is the same request');
+  assert.deepEqual([await textOf(page, '.purse .sum'), await textOf(page, '.purse .pending')], ['¥7.00', '¥3.00 pending']);
+  assert.deepEqual([await money(alice), (await withdrawals(alice)).length], [[700, 300], 1]);
+  // What is answered is not asked for again, and the next one is another.
+  await page.reload();
+  await page.waitForSelector('.withdraw [type=submit]');
+  await page.waitForTimeout(300);
+  assert.equal(bodies.length, before + 1);
+  await ask(page, '3');
+  await page.waitForSelector('.withdraw .state a');
+  assert.equal((await withdrawals(alice)).length, 2);
+});
+
+browse('a user who goes back to the form is told where to look, and so is one whose browser keeps nothing', async () => {
+  const alice = await owner(1_000);
+  const page = await statement({ name: alice, allow: /net::ERR_FAILED/ });
+  await page.route('**/me/withdrawals', (route) => route.abort());
+  await ask(page, '3');
+  await page.click('.withdraw .state .link');
+  assert.equal(await page.isDisabled('#withdraw'), false);
+  await page.reload();
+  await page.waitForSelector('#withdraw');
+  assert.equal(await page.inputValue('#withdraw'), '', 'it is forgotten');
+  await api('alice', 'PUT', '/wallets/alice/deposits/first', { amount: 1_000 });
+  const other = await statement({ storage: 'full', allow: /net::ERR_FAILED/ });
+  await other.route('**/me/withdrawals', (route) => route.abort());
+  await ask(other, '3');
+  await other.waitForSelector('.withdraw .state .bad');
+  assert.match(await textOf(other, '.withdraw .state'), /look in the statement before you ask again/);
+});
+
+browse('the form says what it does not take', async () => {
+  const alice = await owner(1_000);
+  const page = await statement({ name: alice });
+  for (const [typed, says] of /** @type {const} */ ([
+    ['0', /^¥0\.01 to ¥10\.00$/],
+    ['10.01', /^¥0\.01 more than your balance$/],
+    ['1,234', /could be 1234, or 1 point 234/],
+    ['-5', /no amount that we can read/],
+  ])) {
+    await page.fill('#withdraw', typed);
+    assert.match(await textOf(page, '#withdraw-hint'), says);
+    assert.equal(await page.getAttribute('#withdraw', 'aria-invalid'), 'true', typed);
+    assert.equal(await page.isDisabled('.withdraw [type=submit]'), true, typed);
+    await page.press('#withdraw', 'Enter');
+  }
+  assert.deepEqual(await withdrawals(alice), []);
+});
+
+browse('each refusal has its words, and is not asked for again', async () => {
+  const alice = await owner(10_000);
+  const page = await statement({ name: alice, allow: /status of (402|403|409|422|503)/ });
+  const refused = async (/** @type {RegExp} */ says) => {
+    await assertSoon(async () => says.test(await textOf(page, '.withdraw .state .bad')));
+    assert.equal(await page.evaluate((name) => sessionStorage.getItem(`hongbao.withdrawing.${name}`), alice), null);
+    assert.equal(await page.isDisabled('#withdraw'), false);
+  };
+  // Spent elsewhere meanwhile: the balance is read again, and the statement too.
+  await page.fill('#withdraw', '60');
+  await api(alice, 'POST', '/packets', { split: 'equal', total_amount: 5_000, count: 1, greeting: 'a' });
+  await page.click('.withdraw [type=submit]');
+  await refused(/no longer covers it/);
+  await assertSoon(async () => (await textOf(page, '.purse .sum')) === '¥50.00');
+  assert.equal(await textOf(page, '#withdraw-hint'), '¥10.00 more than your balance');
+  await page.waitForSelector('.history a[href^="#/p/"]');
+
+  for (const id of ['a', 'b', 'c']) await api(alice, 'POST', '/me/withdrawals', { id, amount: 100 });
+  await ask(page, '1');
+  await refused(/already have 3 pending withdrawals/);
+  await assertSoon(async () => (await textOf(page, '.purse .pending')) === '¥3.00 pending');
+
+  await page.evaluate((name) => sessionStorage.setItem(`hongbao.withdrawing.${name}`, '{"id":"a","amount":101}'), alice);
+  await page.reload();
+  await page.waitForSelector('.withdraw .state');
+  await refused(/with another amount/);
+
+  // What the service says of itself is no refusal: it stays, and is asked for again.
+  await page.route('**/me/withdrawals', (route) => route.fulfill({ status: 503, json: { code: 'unavailable' } }));
+  await api(alice, 'POST', `/wallets/${alice}/withdrawals/a/void`);
+  await ask(page, '1');
+  await page.waitForSelector('.withdraw .state .button');
+  assert.match(await textOf(page, '.withdraw .state .bad'), /No answer yet/);
+  await page.unroute('**/me/withdrawals');
+  await api(alice, 'PUT', `/operator/users/${alice}/suspension`, { reason: 'reported' });
+  await page.click('.withdraw .state .button');
+  await refused(/is suspended/);
+
+  await page.route('**/me/withdrawals', (route) => route.fulfill({ status: 403, json: { code: 'forbidden' } }));
+  await ask(page, '1');
+  await assertSoon(async () => (await page.locator('#withdraw').count()) === 0);
+  assert.equal(await textOf(page, '.withdraw'), 'You can’t ask for withdrawals here.');
+  assert.deepEqual((await withdrawals(alice)).map((/** @type {any} */ { id }) => id), ['c', 'b', 'a']);
+});
+
+browse('where users may not ask there is no form, but what is pending shows', async () => {
+  const alice = someone('alice');
+  await fund(alice, 1_000);
+  await usual(alice, 'PUT', `/wallets/${alice}/withdrawals/w`, { amount: 400, pending: true, note: 'closing the account' });
+  const page = await person({ name: alice, locale: 'en-US' });
+  await page.goto(`${stack.url}/#/mine/statement`);
+  await page.waitForSelector('.history .movement');
+  assert.equal(await page.locator('.withdraw').count(), 0);
+  assert.equal(await textOf(page, '.purse .pending'), '¥4.00 pending');
+  assert.deepEqual(await rows(page), ['Withdrawal -¥4.00 Pending closing the account', 'Money in +¥10.00']);
+});
+
+browse('the form and the rows fit and are accessible in every language', async () => {
+  const alice = await owner(100_000_000);
+  const note = `${'to your bank '.repeat(8)}${'x'.repeat(60)}`;
+  await api(alice, 'PUT', `/wallets/${alice}/withdrawals/w1`, { amount: 8_888_888, pending: true, note });
+  await api(alice, 'POST', `/wallets/${alice}/withdrawals/w1/post`, { amount: 8_000_000 });
+  await api(alice, 'PUT', `/wallets/${alice}/withdrawals/w2`, { amount: 8_888_888, pending: true });
+  for (const [locale, dark] of /** @type {const} */ ([['zh-CN', false], ['zh-TW', true], ['en-US', false]])) {
+    const page = await statement({ name: alice, locale, dark, width: 320, height: 568, still: true, allow: /ERR_FAILED/ });
+    await page.waitForSelector('.history .tag');
+    const check = async (/** @type {string} */ what) => {
+      await page.waitForTimeout(200);
+      await assertFits(page, `${what} in ${locale}`);
+      await assertAccessible(page, `${what} in ${locale}`);
+    };
+    await page.fill('#withdraw', '88888.88');
+    await check('an amount');
+    await page.fill('#withdraw', '1,234');
+    await check('a fault');
+    await page.route('**/me/withdrawals', (route) => route.abort());
+    await ask(page, '8.88');
+    await page.waitForSelector('.withdraw .state .bad');
+    await check('no answer');
+    await page.unroute('**/me/withdrawals');
+    await page.click('.withdraw .state .button');
+    await page.waitForSelector('.withdraw .state:not(:has(.bad)) p');
+    await check('asked');
+  }
+});
