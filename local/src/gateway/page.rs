@@ -65,7 +65,9 @@ struct Client;
 /// What the page shows of the deployment's settings.
 #[derive(Debug, Default)]
 pub struct Settings {
+    /// What can be sent.
     pub limits: Limits,
+    /// Whether users can ask for withdrawals.
     pub user_withdrawals: bool,
 }
 
