@@ -257,11 +257,12 @@ proptest! {
     #[test]
     fn a_changed_amount_is_always_a_problem(seed: u64, which: usize, more in 1_u64..100) {
         let mut ledger = Ledger::random(seed, 20);
-        let amounts = ["amount", "total_amount", "balance"];
+        let amounts = ["amount", "total_amount", "balance", "pending"];
         // The journal of a later day compares what timelines say of later movements.
         let is_compared = |item: &Value| {
             let is_copy = item["SK"]["S"].as_str().unwrap().starts_with("AT#");
-            !is_copy || item["at"]["N"].as_str().unwrap().parse::<u64>().unwrap() < day().end
+            // What a withdrawal in two steps reserves, its end releases: only its copy tells another amount.
+            !(is_copy || item["status"].is_object() && item["at"].is_object()) || item["at"]["N"].as_str().unwrap().parse::<u64>().unwrap() < day().end
         };
         let places: Vec<(usize, &str)> = ledger.items.iter().enumerate().filter(|(_, item)| is_compared(item))
             .flat_map(|(n, item)| amounts.into_iter().filter(|name| item.get(name).is_some()).map(move |name| (n, name)))
