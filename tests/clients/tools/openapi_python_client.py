@@ -27,6 +27,7 @@ from hongbao_client.models import (
     Split,
     Suspension,
     SuspensionRequest,
+    WithdrawalRequest,
 )
 from hongbao_client.types import Unset
 
@@ -98,9 +99,9 @@ assert ok(list_my_packets.sync(client=alice)).totals.count == 2
 movements = ok(list_movements.sync("alice", client=operator)).movements
 assert sorted(movement.kind for movement in movements) == ["deposit", "refund", "sent", "sent"]
 assert sum(movement.amount for movement in movements) == balance("alice") == 90_000
-refused = withdraw.sync_detailed("alice", uuid.uuid4().hex, client=operator, body=MovementRequest(amount=90_001))
+refused = withdraw.sync_detailed("alice", uuid.uuid4().hex, client=operator, body=WithdrawalRequest(amount=90_001))
 assert (refused.status_code, code(refused.parsed)) == (402, "insufficient-balance"), refused
-assert ok(withdraw.sync("alice", "walk-3", client=operator, body=MovementRequest(amount=90_000))).balance == 0
+assert ok(withdraw.sync("alice", "walk-3", client=operator, body=WithdrawalRequest(amount=90_000))).balance == 0
 assert ok(get_wallet.sync("alice", client=operator)).balance == 0
 
 assert ok(deposit.sync("carol", "walk-4", client=operator, body=MovementRequest(amount=1_000))).balance == 1_000
