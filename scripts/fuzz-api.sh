@@ -17,7 +17,7 @@ scripts/install-tools.sh schemathesis
 cargo build --quiet --workspace --bin local
 
 key='{"keys":[{"kty":"oct","kid":"fuzz","k":"PYbn25y-McoGFfH72cvSQG_cjLHINbaqjMUQ0RBIIGU"}]}'
-target/debug/local --ephemeral --port 0 --ticket-key "$key" >"$work/stack.out" 2>"$work/stack.log" &
+target/debug/local --ephemeral --port 0 --user-withdrawals --ticket-key "$key" >"$work/stack.out" 2>"$work/stack.log" &
 stack=$!
 trap 'kill "$stack" 2>/dev/null || true; wait "$stack" || true' EXIT
 trap 'exit 1' INT TERM

@@ -32,7 +32,7 @@ PLAIN = (
     "^[^\\x00-\\x1f\\x7f-\\x9f\\xad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u200b\\u200e\\u200f\\u2028-\\u202e"
     "\\u2060-\\u206f\\u3164\\ue000-\\uf8ff\\ufe03-\\ufe0d\\ufeff\\uffa0\\ufff0-\\ufffb]*$"
 )
-PATTERNS = {"Greeting": PLAIN, "OperatorReason": PLAIN, "Passphrase": "^[^\\x00-\\x1f\\x7f-\\x9f]*[!-~\u4e00-\u9fff][^\\x00-\\x1f\\x7f-\\x9f]*$"}
+PATTERNS = {"Greeting": PLAIN, "OperatorReason": PLAIN, "NoteRequest": PLAIN, "Passphrase": "^[^\\x00-\\x1f\\x7f-\\x9f]*[!-~\u4e00-\u9fff][^\\x00-\\x1f\\x7f-\\x9f]*$"}
 
 
 @schemathesis.hook
@@ -86,8 +86,9 @@ def make_acceptable(case):
                 case.body["starts_at"] = soon(case.body["starts_at"])
         if case.body.get("greeting"):
             case.body["greeting"] = visible(case.body["greeting"])
-        if case.body.get("reason") is not None:
-            case.body["reason"] = visible(case.body["reason"]) or "fuzz"
+        for name in ("reason", "note"):
+            if case.body.get(name) is not None:
+                case.body[name] = visible(case.body[name]) or "fuzz"
 
 
 def spare_most(case):

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use client::{Caller, Error, Problem, ProblemCode, SendRequest, Sent, Split, Status};
+use client::{Caller, Error, ProblemCode, SendRequest, Sent, Split, Status};
 use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use tests::book::{Book, GrabAnswer, GrabResult, now_ms};
@@ -134,7 +134,7 @@ impl People {
     pub async fn till(&self) {
         let key = self.key();
         match self.send_once(POOR, &key, &SendRequest::new(Split::Equal, 20_000, 1)).await.answer {
-            Some(Err(Error::Problem(Problem { code: ProblemCode::InsufficientBalance, .. }))) => {
+            Some(Err(Error::Problem(problem))) if problem.code == ProblemCode::InsufficientBalance => {
                 self.answered("send: too poor");
             }
             None => self.book.perhaps_sent(),
