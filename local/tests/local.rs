@@ -61,7 +61,7 @@ async fn given_stores_are_used_and_left_running() {
     let deposit = reqwest::Client::new().put(deposit).body(r#"{"amount":7}"#).send().await.unwrap();
     assert_eq!(deposit.status(), 201);
     let wallet = reqwest::get(format!("{}/wallets/alice", guest.url())).await.unwrap().text().await.unwrap();
-    assert_eq!(wallet, r#"{"user_id":"alice","balance":7,"currency":"CNY"}"#, "they are the same stores");
+    assert_eq!(wallet, r#"{"user_id":"alice","balance":7,"pending":0,"currency":"CNY"}"#, "they are the same stores");
     assert!(guest.own_stores().is_empty());
     assert_eq!((guest.redis_url(), guest.dynamodb_url()), (owner.redis_url(), owner.dynamodb_url()));
     guest.stop().await;
