@@ -260,7 +260,7 @@ def ids_of(alarm):
 
 
 # The reports of settle and audit say each time whether it is over. While there is no report, another alarm is raised.
-REPORTED = {"OutboxAge", "OutboxParked", "RefundsLate", "AuditImbalance", "AuditUnjudged"}
+REPORTED = {"WithdrawalPending", "OutboxAge", "OutboxParked", "RefundsLate", "AuditImbalance", "AuditUnjudged"}
 # Their event is that there is no data. test_a_new_deployment_is_quiet_and_a_stopped_one_is_not tries them.
 RAISED_BY_SILENCE = {"SettleMissing", "AuditMissing"}
 
@@ -269,7 +269,8 @@ def event_of(alarm, quiet=False):
     """Values of the alarm's metrics for as long as it takes to be raised, or in their place those of a quiet time."""
     periods = alarm.get("DatapointsToAlarm", alarm["EvaluationPeriods"])
     # Far beyond the threshold, also where it is a share of the requests or of the concurrency.
-    much = 0 if quiet else 1000 + 2 * alarm["Threshold"] * (10**9 if "bytes" in ids_of(alarm) else 1)
+    unit = 10**9 if "bytes" in ids_of(alarm) else 3600 if "age" in ids_of(alarm) else 1
+    much = 0 if quiet else 1000 + 2 * alarm["Threshold"] * unit
     inside = {"send", "grab", "view", "wallet"} if "requests" in ids_of(alarm) else set()
     return {name: [0 if name in inside else much] * periods for name in ids_of(alarm)}
 
