@@ -48,10 +48,10 @@ def definitely_paid(name, amount, currency):
 
 def carry_out(name):
     """Asks for one payment, and ends the withdrawal if the answer is final. Any number of processes may do so at once."""
-    waiting.discard(name)  # Before it looks: what happens from here on needs another look.
-    path = "{}/wallets/{}/withdrawals/{}".format(HONGBAO_URL, *map(quote, name.split("/")))
+    waiting.discard(name)  # Before it looks: what happens from here on needs another look. One that has ended years ago asks nobody.
+    path = "{}/wallets/{}/withdrawals/{}".format(HONGBAO_URL, *map(quote, name.split("/", 1)))
     withdrawal = call("GET", path)
-    # An event may come again years later. The provider may have forgotten its number, so it must not be asked.
+    name = "{user_id}/{withdrawal_id}".format(**withdrawal)  # A notice may spell it otherwise, which would be another number.
     paid = definitely_paid(name, withdrawal["amount"], withdrawal["currency"]) if withdrawal["status"] == "pending" else None
     if paid is not None:  # A 409 says that it was ended otherwise: by hand, or the provider changed a final status. A person must look.
         call("POST", f"{path}/post", {"amount": paid}) if paid else call("POST", f"{path}/void")

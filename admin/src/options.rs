@@ -174,6 +174,10 @@ pub struct Deliver {
     /// Events that happened before this time
     #[arg(long, value_name = "TIME", value_parser = time, requires = "from")]
     pub to: Option<Timestamp>,
+
+    /// The deployment's currency, which a withdrawal's item lacks
+    #[arg(long, env = "CURRENCY", default_value = "CNY")]
+    pub currency: String,
 }
 
 #[derive(Args, Debug)]

@@ -244,6 +244,11 @@ pub fn concerns(key: &Key) -> bool {
     is_packet(key) || is_claim(key) || is_withdrawal(key)
 }
 
+/// Whether an event's id is one of a withdrawal.
+pub fn is_of_withdrawal(id: &str) -> bool {
+    id.strip_prefix("evt_w").and_then(|rest| rest.get(..33)).is_some_and(|hash| hash.ends_with('_'))
+}
+
 /// Where the ledger has the event of an id, if it is one. The id of a withdrawal's event does not say.
 pub fn source(id: &str) -> Option<Source> {
     let (packet, what) = id.strip_prefix("evt_")?.split_once('_')?;

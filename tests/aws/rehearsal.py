@@ -290,6 +290,7 @@ class Night:
             "SLIP": "0",
             "USER_ID": "bob",
             "WITHDRAWAL": "payout-1",
+            "PAID": "50",
             "REQUEST": headers["X-Request-Id"],
             "REASON": "a rehearsal",
             "FROM": (now - datetime.timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ"),

@@ -125,7 +125,8 @@ pub fn write(path: &Path, movements: &Connection, summary: &Summary) -> Result<(
 
 /// These withdrawals in order, as JSON.
 const PENDING: &str = "
-    SELECT json_object('id', id, 'user', user, 'amount', amount, 'status', status, 'time', time, 'ended', ended)
+    SELECT json_object('id', id, 'user', user, 'amount', amount, 'status', status, 'time', time, 'ended', ended,
+        'posted', posted)
     FROM withdrawal ORDER BY time, user, id";
 
 /// The columns of the CSV file.

@@ -22,7 +22,7 @@ use crate::scratch;
 const LISTED_MAX: usize = 50;
 
 const SCHEMA: &str = "CREATE TABLE movement (time TEXT, kind TEXT, user TEXT, id TEXT, packet TEXT, amount INTEGER);
-    CREATE TABLE withdrawal (id TEXT, user TEXT, amount INTEGER, status TEXT, time TEXT, ended TEXT)";
+    CREATE TABLE withdrawal (id TEXT, user TEXT, amount INTEGER, status TEXT, time TEXT, ended TEXT, posted INTEGER)";
 const ADD: &str = "INSERT INTO movement VALUES (?, ?, ?, ?, ?, ?)";
 
 /// Something that is wrong with the ledger, its export, or the day before.
@@ -66,7 +66,7 @@ pub struct Span {
 
 /// How long before the end of a day a withdrawal may have ended that its journal still lists: a bank may be late.
 const LISTED_FOR: Duration = Duration::from_hours(30 * 24);
-const ADD_WITHDRAWAL: &str = "INSERT INTO withdrawal VALUES (?, ?, ?, ?, ?, ?)";
+const ADD_WITHDRAWAL: &str = "INSERT INTO withdrawal VALUES (?, ?, ?, ?, ?, ?, ?)";
 
 /// Stretches of time, as places among the sums.
 pub const BEFORE: Range<usize> = 0..1;
@@ -199,9 +199,9 @@ impl Tally {
         }
         movement(self, at, "reserve", amount)?;
         let ended_at = if status == "pending" { None } else { Some(whole(item, "ended_at")?) };
+        let posted = if status == "posted" { whole(item, "posted_amount")? } else { 0 };
         if let Some(ended_at) = ended_at {
             movement(self, ended_at, "release", amount)?;
-            let posted = if status == "posted" { whole(item, "posted_amount")? } else { 0 };
             if posted > 0 {
                 movement(self, ended_at, "withdrawal", posted)?;
             }
@@ -216,8 +216,9 @@ impl Tally {
         if at < self.span.end && ended_at.is_none_or(|ended_at| ended_at >= listed_since) {
             let status = if has_ended { status } else { "pending" };
             let ended = ended_at.filter(|_| has_ended).map(|at| Timestamp::from_ms(at).to_string());
+            let posted = Some(posted).filter(|_| status == "posted");
             let mut add = self.movements.prepare_cached(ADD_WITHDRAWAL)?;
-            add.execute(params![id, user.as_str(), amount, status, Timestamp::from_ms(at).to_string(), ended])?;
+            add.execute(params![id, user.as_str(), amount, status, Timestamp::from_ms(at).to_string(), ended, posted])?;
         }
         Ok(())
     }

@@ -66,8 +66,12 @@ INSERT INTO difference SELECT 'day-differs', subject, ledger, transfers, row FRO
 INSERT INTO difference SELECT 'missing-in-transfers', subject, shown, 'nothing', NULL FROM lone_entry;
 -- The bank has paid a withdrawal that is pending here, is voided, or was posted on another day.
 INSERT INTO difference
-SELECT CASE withdrawal.status WHEN 'posted' THEN 'posted-on-another-day' ELSE 'paid-but-' || withdrawal.status END, subject,
-    withdrawal.status || ', ' || withdrawal.amount || ' reserved at ' || withdrawal.time || ifnull(', ended at ' || withdrawal.ended, ''),
+SELECT CASE
+        WHEN withdrawal.status <> 'posted' THEN 'paid-but-' || withdrawal.status
+        WHEN withdrawal.posted <> lone_transfer.amount THEN 'amount-differs'
+        ELSE 'posted-on-another-day'
+    END, subject,
+    withdrawal.status || ifnull(' ' || withdrawal.posted, '') || ', ' || withdrawal.amount || ' reserved at ' || withdrawal.time || ifnull(', ended at ' || withdrawal.ended, ''),
     shown, row
 FROM lone_transfer JOIN withdrawal USING (id, user) WHERE kind = 'withdrawal';
 INSERT INTO difference

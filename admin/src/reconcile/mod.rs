@@ -33,7 +33,7 @@ const ADD_ENTRY: &str = "
 /// Adds a withdrawal in two steps.
 const ADD_WITHDRAWAL: &str = "
     INSERT INTO withdrawal
-    SELECT ?1 ->> 'id', ?1 ->> 'user', ?1 ->> 'amount', ?1 ->> 'status', ?1 ->> 'time', ?1 ->> 'ended'";
+    SELECT ?1 ->> 'id', ?1 ->> 'user', ?1 ->> 'amount', ?1 ->> 'status', ?1 ->> 'time', ?1 ->> 'ended', ?1 ->> 'posted'";
 /// Adds a difference: its kind; its subject, such as `deposit first of ann`; what the journal says, or what a transfer repeats; what the
 /// transfers say. Last comes the row of the transfer in its file.
 const ADD_DIFFERENCE: &str = "INSERT INTO difference VALUES (?, ?, ?, ?, ?)";

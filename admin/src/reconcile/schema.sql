@@ -17,4 +17,4 @@ CREATE TABLE day (start TEXT, end TEXT);
 -- What was found, in order.
 CREATE TABLE difference (kind TEXT, subject TEXT, ledger TEXT, transfers TEXT, row INTEGER);
 -- Withdrawals in two steps: those that were pending at the end of the day, or ended in the thirty days before it.
-CREATE TABLE withdrawal (id TEXT, user TEXT, amount INTEGER, status TEXT, time TEXT, ended TEXT, PRIMARY KEY (id, user));
+CREATE TABLE withdrawal (id TEXT, user TEXT, amount INTEGER, status TEXT, time TEXT, ended TEXT, posted INTEGER, PRIMARY KEY (id, user));

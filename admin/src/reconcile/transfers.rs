@@ -46,6 +46,10 @@ pub fn read(path: &Path, kinds: &[MovementKind], dates: &Dates, database: &Conne
         // A row of another length may have its id elsewhere.
         let is_whole = texts.len() == header.len();
         let cells = places.map(|place| texts.get(place).filter(|_| is_whole).map_or("", |text| text));
+        // A journal has them too. They move money within this ledger, and no transfer is one.
+        if ["reserve", "release"].contains(&cells[1]) {
+            continue;
+        }
         let read = if is_whole {
             transfer(cells, kinds, dates)
         } else {

@@ -22,6 +22,8 @@ struct Events {
     reader: Reader,
     /// The deployment's currency, which a claim's item lacks. Each packet has the same.
     currency: OnceCell<String>,
+    /// The same, as the operator says it, for a withdrawal.
+    said_currency: String,
 }
 
 /// Puts the events into the queue that were asked for: by their ids, or by the time when they happened.
@@ -29,8 +31,8 @@ pub async fn run(deployment: &Deployment, queues: &Queues, asked: &Deliver, json
     let sqs = Sqs::of(queues).await?;
     let table = Table::of(deployment).await;
     let (ledger, place) = ledger(deployment).await;
-    let events =
-        Events { ledger, reader: Reader::new(table.client.clone(), table.name.clone()), currency: OnceCell::new() };
+    let reader = Reader::new(table.client.clone(), table.name.clone());
+    let events = Events { ledger, reader, currency: OnceCell::new(), said_currency: asked.currency.clone() };
     let sent = match (asked.from, asked.to) {
         (Some(from), Some(to)) if to < from => {
             return Err(Failed::Refused("--to is before --from".to_owned()));
@@ -59,7 +61,7 @@ impl Events {
 
     async fn named(&self, id: &str) -> Result<Option<Event>, Failed> {
         let key = match events::source(id) {
-            None => return Ok(None),
+            None => return self.searched(id).await,
             Some(Source::Packet(packet)) => keys::packet(packet),
             Some(Source::Slip(packet, slip)) => {
                 let decision = self.ledger.decision(packet, slip).await?;
@@ -70,6 +72,23 @@ impl Events {
         let Some(item) = self.reader.get(key.clone()).await? else { return Ok(None) };
         let events = self.of(&key, item).await?;
         Ok(events.into_iter().find(|event| event.id() == id))
+    }
+
+    /// The event of a withdrawal, whose id does not say where it is: all items are read for it.
+    async fn searched(&self, id: &str) -> Result<Option<Event>, Failed> {
+        if !events::is_of_withdrawal(id) {
+            return Ok(None);
+        }
+        let mut pages = pages(&self.reader, &ATTRIBUTES);
+        while let Some(items) = pages.try_next().await? {
+            for item in items {
+                let Some(key) = ::audit::key_of(&item).filter(events::concerns) else { continue };
+                if let Some(found) = self.of(&key, item).await?.into_iter().find(|event| event.id() == id) {
+                    return Ok(Some(found));
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// Queues all events from `from` on and before `to`.
@@ -91,6 +110,9 @@ impl Events {
 
     /// The events of an item.
     async fn of(&self, key: &Key, item: Item) -> Result<Vec<Event>, Failed> {
+        if key.sk.starts_with(keys::WITHDRAWAL) {
+            return Ok(events::of_item(key, &item.into(), &self.said_currency)?);
+        }
         let packet = item.get("packet_id").and_then(|id| id.as_s().ok()).and_then(|id| id.parse().ok());
         let currency = self.currency.get_or_try_init(|| self.currency_of(packet)).await?;
         Ok(events::of_item(key, &item.into(), currency)?)
