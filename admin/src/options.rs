@@ -175,9 +175,9 @@ pub struct Deliver {
     #[arg(long, value_name = "TIME", value_parser = time, requires = "from")]
     pub to: Option<Timestamp>,
 
-    /// The deployment's currency, which a withdrawal's item lacks
-    #[arg(long, env = "CURRENCY", default_value = "CNY")]
-    pub currency: String,
+    /// The deployment's currency, which events of withdrawals need
+    #[arg(long, env = "CURRENCY")]
+    pub currency: Option<String>,
 }
 
 #[derive(Args, Debug)]

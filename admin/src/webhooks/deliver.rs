@@ -23,7 +23,7 @@ struct Events {
     /// The deployment's currency, which a claim's item lacks. Each packet has the same.
     currency: OnceCell<String>,
     /// The same, as the operator says it, for a withdrawal.
-    said_currency: String,
+    said_currency: Option<String>,
 }
 
 /// Puts the events into the queue that were asked for: by their ids, or by the time when they happened.
@@ -82,7 +82,8 @@ impl Events {
         let mut pages = pages(&self.reader, &ATTRIBUTES);
         while let Some(items) = pages.try_next().await? {
             for item in items {
-                let Some(key) = ::audit::key_of(&item).filter(events::concerns) else { continue };
+                let is_withdrawal = |key: &Key| key.sk.starts_with(keys::WITHDRAWAL);
+                let Some(key) = ::audit::key_of(&item).filter(is_withdrawal) else { continue };
                 if let Some(found) = self.of(&key, item).await?.into_iter().find(|event| event.id() == id) {
                     return Ok(Some(found));
                 }
@@ -111,7 +112,10 @@ impl Events {
     /// The events of an item.
     async fn of(&self, key: &Key, item: Item) -> Result<Vec<Event>, Failed> {
         if key.sk.starts_with(keys::WITHDRAWAL) {
-            return Ok(events::of_item(key, &item.into(), &self.said_currency)?);
+            // A guess would be a wrong amount of money.
+            let missing = || Failed::Refused("events of withdrawals need --currency".to_owned());
+            let currency = self.said_currency.as_deref().ok_or_else(missing)?;
+            return Ok(events::of_item(key, &item.into(), currency)?);
         }
         let packet = item.get("packet_id").and_then(|id| id.as_s().ok()).and_then(|id| id.parse().ok());
         let currency = self.currency.get_or_try_init(|| self.currency_of(packet)).await?;

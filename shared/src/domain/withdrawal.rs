@@ -38,7 +38,7 @@ pub struct WithdrawalRequest {
     pub pending: bool,
     /// What the user sees of it.
     pub note: Option<Note>,
-    /// Who asks.
+    /// Who asks for it.
     pub requester: Requester,
 }
 
