@@ -4,8 +4,7 @@ PROVIDER_URL=https://pay.example WEBHOOK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2
 
 It takes WithdrawalRequested at / and the provider's notices at /provider. Run as many as you like. It stores nothing, may be killed at
 any line, and finds what it lost among the pending withdrawals. Put your provider's API into `definitely_paid`. The provider must keep
-each number, pay it at most once, and never change a final status. To cancel a payment, ask the provider, and let this program void.
-More settings: HONGBAO_URL; HOST and PORT to listen at; SWEEP_S, the seconds between two looks at what is pending; PROVIDER_TIMEOUT_S.
+each number, pay it at most once, and never change a final status. More settings: HONGBAO_URL; HOST and PORT; SWEEP_S; PROVIDER_TIMEOUT_S.
 """
 import base64
 import hashlib
@@ -24,7 +23,7 @@ from urllib.parse import quote, urlencode
 HONGBAO_URL, PROVIDER_URL = os.environ.get("HONGBAO_URL", "http://127.0.0.1:3000"), os.environ.get("PROVIDER_URL")
 SECRET, ADDRESS = os.environ.get("WEBHOOK_SECRET"), (os.environ.get("HOST", "127.0.0.1"), int(os.environ.get("PORT", "8080")))
 SWEEP_S, TIMEOUT_S = float(os.environ.get("SWEEP_S", "60")), float(os.environ.get("PROVIDER_TIMEOUT_S", "10"))
-PAID, UNPAID = {"paid", "partial"}, {"failed", "cancelled", "rejected"}  # The provider's final statuses.
+PAID, UNPAID, UNDECIDED = {"paid", "partial"}, {"failed", "cancelled", "rejected"}, {"processing"}  # The provider's statuses.
 waiting, WAITING_MAX, pool = set(), 1000, ThreadPoolExecutor(9)  # One thread takes webhooks.
 
 
@@ -42,8 +41,10 @@ def definitely_paid(name, amount, currency):
     body = {"payee": name.split("/")[0], "amount": amount, "currency": currency, "attach": name}
     transfer = call("PUT", f"{PROVIDER_URL}/transfers/{number}", body, TIMEOUT_S)
     status, paid, is_ours = transfer["status"], transfer["paid_amount"], (transfer["number"], transfer["amount"]) == (number, amount)
-    is_final = status in PAID and 0 < paid <= amount or status in UNPAID and paid == 0
-    return paid if is_ours and is_final and type(paid) is int else None
+    is_final = type(paid) is int and (status in PAID and 0 < paid <= amount or status in UNPAID and paid == 0)
+    if not is_ours or not is_final and (paid or status not in UNDECIDED):
+        logging.error("%s: a person must look, the provider answers %s", name, transfer)
+    return paid if is_ours and is_final else None
 
 
 def carry_out(name):
@@ -61,7 +62,8 @@ def guarded(action, *arguments):
     try:
         action(*arguments)
     except Exception as error:  # Whatever it was: a later sweep finds the withdrawal, and asks again with the same number.
-        logging.warning("%s %s: %r %s", action.__name__, arguments, error, getattr(error, "url", ""))
+        say = logging.error if getattr(error, "code", 0) == 409 else logging.warning
+        say("%s %s: %r %s", action.__name__, arguments, error, getattr(error, "url", ""))
 
 
 def look_at(name):
@@ -78,8 +80,7 @@ def sweep():
     now, cursor = datetime.now(timezone.utc), {}
     query = {"state": "pending", "limit": 100, "before": (now - timedelta(seconds=SWEEP_S)).isoformat(timespec="milliseconds")}
     while cursor.get("cursor", "first"):
-        page = call("GET", f"{HONGBAO_URL}/operator/withdrawals?{urlencode(query | cursor)}")
-        for withdrawal in page["withdrawals"]:
+        for withdrawal in (page := call("GET", f"{HONGBAO_URL}/operator/withdrawals?{urlencode(query | cursor)}"))["withdrawals"]:
             age_s = (now - datetime.fromisoformat(withdrawal["at"])).total_seconds()
             while random.random() * age_s < 10 * SWEEP_S and not look_at(f"{withdrawal['user_id']}/{withdrawal['withdrawal_id']}"):
                 time.sleep(0.1)
@@ -90,9 +91,9 @@ class Receiver(BaseHTTPRequestHandler):
     log_request = lambda *_: None
 
     def do_POST(self):
-        body, status = self.rfile.read(min(int(self.headers.get("Content-Length", 0)), 1 << 20)), 204
+        body, status = self.rfile.read(max(0, min(int(self.headers.get("Content-Length", 0)), 1 << 20))), 204
         if self.path == "/provider":  # Anyone may send a notice: it only makes the program ask. So it may come twice, or be out of date.
-            status = 204 if look_at(json.loads(body)["attach"]) else 503
+            status = 204 if look_at(str(json.loads(body)["attach"])) else 503
         elif not self.is_genuine(body):
             status = 401
         elif (event := json.loads(body))["type"] == "WithdrawalRequested":
@@ -105,8 +106,7 @@ class Receiver(BaseHTTPRequestHandler):
         sent_at, signatures = self.headers.get("webhook-timestamp", ""), self.headers.get("webhook-signature", "").split()
         key, content = base64.b64decode(SECRET.removeprefix("whsec_")), f"{self.headers['webhook-id']}.{sent_at}.".encode() + body
         expected = b"v1," + base64.b64encode(hmac.digest(key, content, "sha256"))
-        is_fresh = sent_at.isdecimal() and abs(time.time() - int(sent_at)) <= 300
-        return is_fresh and any(hmac.compare_digest(expected, given.encode()) for given in signatures)
+        return sent_at.isdecimal() and abs(time.time() - int(sent_at)) <= 300 and any(hmac.compare_digest(expected, given.encode()) for given in signatures)
 
 
 if __name__ == "__main__":

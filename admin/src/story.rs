@@ -96,7 +96,10 @@ fn of_movement(movement: &Movement, slip: Option<u32>) -> Row {
     };
     Row {
         at: movement.at.to_string(),
-        what: format!("moved: {}", movement.kind.name()),
+        what: match movement.status {
+            Some(status) => format!("moved: {}, {status} now", movement.kind.name()),
+            None => format!("moved: {}", movement.kind.name()),
+        },
         packet_id: movement.packet_id.map(|id| id.to_string()),
         slip: slip.map(u64::from),
         amount: Some(movement.amount),

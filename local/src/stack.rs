@@ -89,7 +89,6 @@ struct Functions {
     grab: GrabSlip<SdkTable, RedisStore<HotServer>>,
     view: ViewPackets<SdkTable, RedisStore<HotServer>>,
     wallet: Wallets<SdkTable>,
-    users_wallets: Option<Wallets<SdkTable>>,
     settle: Settle<SdkTable, RedisStore<HotServer>>,
     hot: Arc<RedisStore<HotServer>>,
 }
@@ -108,7 +107,6 @@ impl Functions {
             grab: wiring.grab_slip().running_on(),
             view: wiring.view_packets(),
             wallet: wiring.ledger_wiring().wallets(),
-            users_wallets: wiring.users_wallets(),
             settle: wiring.settle(),
             hot: Arc::clone(&wiring.stores().hot),
         })
@@ -245,9 +243,7 @@ impl Invoke for Stack {
     async fn call(&self, function: Function, request: Request) -> Response<Body> {
         let functions = self.functions.read().await;
         let handle = async |request| match function {
-            Function::Send => {
-                send::handle(&functions.send, &functions.close, functions.users_wallets.as_ref(), request).await
-            }
+            Function::Send => send::handle(&functions.send, &functions.close, &functions.wallet, request).await,
             Function::Grab => grab::handle(&functions.grab, request).await,
             Function::View => view::handle(&functions.view, request).await,
             Function::Wallet => wallet::handle(&functions.wallet, request).await,

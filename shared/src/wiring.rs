@@ -147,8 +147,9 @@ impl LedgerWiring {
 
     /// The operator's use cases.
     pub fn wallets(&self) -> Wallets<SdkTable> {
-        let Config { policy, deposit_max, .. } = &self.config;
+        let Config { policy, deposit_max, user_withdrawals, .. } = &self.config;
         Wallets::new(Arc::clone(&self.ledger), Arc::clone(&self.clock), policy.currency.clone(), *deposit_max)
+            .asked_by_users(*user_withdrawals)
     }
 }
 
@@ -217,11 +218,6 @@ impl<S: Server> Wiring<S> {
     /// Both stores, for the operator's tools.
     pub const fn stores(&self) -> &Stores<SdkTable, RedisStore<S>> {
         &self.stores
-    }
-
-    /// The wallets, if users can ask for withdrawals.
-    pub fn users_wallets(&self) -> Option<Wallets<SdkTable>> {
-        self.base.config.user_withdrawals.then(|| self.base.wallets())
     }
 
     /// The use case of sending.

@@ -154,7 +154,7 @@ async fn ledger() -> World {
         process.wallets.suspend(&user(name), "x".parse().unwrap(), true, None).await.unwrap();
     }
     let w1 = WithdrawalRequest::at_once("w1".parse().unwrap(), Amount::new(1));
-    process.wallets.withdraw(&user("bob"), &w1, None, None).await.unwrap();
+    process.wallets.withdraw(&user("bob"), &w1, None).await.unwrap();
     let pay = user("pay");
     process.fund(&pay, 100).await;
     for (id, end) in [
@@ -163,7 +163,7 @@ async fn ledger() -> World {
         ("voided", Some(WithdrawalEnd::Void)),
     ] {
         let request = WithdrawalRequest::pending(id.parse().unwrap(), Amount::new(10));
-        process.wallets.withdraw(&pay, &request, None, None).await.unwrap();
+        process.wallets.withdraw(&pay, &request, None).await.unwrap();
         if let Some(end) = end {
             process.wallets.end_withdrawal(&pay, &request.id, end, None).await.unwrap();
         }
@@ -312,7 +312,7 @@ impl Traffic {
                     self.grabbed.fetch_add(1, Ordering::SeqCst);
                     let id = format!("{sender}-{round}").parse().unwrap();
                     let request = WithdrawalRequest::at_once(id, Amount::new(1));
-                    process.wallets.withdraw(user, &request, None, None).await.unwrap();
+                    process.wallets.withdraw(user, &request, None).await.unwrap();
                 }
             }
         }

@@ -15,15 +15,19 @@ use audit::{Auditor, Progress};
 use futures::future::join_all;
 use local::dynamodb::DynamoDb;
 use serde_json::Value;
-use shared::domain::{PacketId, PartId, UserId};
+use shared::domain::{Amount, PacketId, PartId, UserId, WithdrawalEnd, WithdrawalRequest};
 use shared::dynamodb::create_table;
-use shared::ports::Item;
+use shared::ledger::{EndOutcome, WithdrawalOutcome, keys};
+use shared::ports::{Item, Table};
 use shared::wiring::dynamodb_at;
 use tests::relay::Relay;
 use tests::user;
 
-use self::figures::{Figure, Figures, in_real_time};
-use self::page::{Orders, Section, by_packets_grow, by_readers_grow, by_slips_grow, hold_to, of_audits_grow, write};
+use self::figures::{Figure, Figures, in_real_time, size};
+use self::page::{
+    Orders, Section, by_packets_grow, by_readers_grow, by_slips_grow, by_withdrawals_grow, hold_to, of_audits_grow,
+    write,
+};
 use self::place::Place;
 
 /// Slips that hold a claim when a packet is viewed, of ten.
@@ -271,10 +275,51 @@ fn each<M: AsyncFn(u32) -> Measured>(sizes: &[u32], measure: M) -> Vec<Measured>
     sizes.iter().map(run).collect()
 }
 
+/// What money out costs a user who has had `earlier` withdrawals, and the bytes of their wallet.
+async fn by_withdrawals(earlier: u32) -> Measured {
+    let place = Place::new().await;
+    let process = place.process().await;
+    let user = place.next_user();
+    process.fund(&place, &user, 1_000).await;
+    let mut all = Measured::default();
+    let bytes = async || {
+        let wallet = place.counters.table.table.get(keys::wallet(&user)).await.unwrap();
+        size(&wallet.unwrap())
+    };
+    let request = |id: &str| WithdrawalRequest::at_once(id.parse().unwrap(), Amount::new(2));
+    for number in 0..earlier {
+        let made = process.wallets.withdraw(&user, &request(&format!("earlier-{number:08}")), None).await;
+        assert!(matches!(made, Ok(WithdrawalOutcome::Made(_))), "{made:?}");
+    }
+    all.stored.push(("wallet, no withdrawal in two steps", bytes().await));
+    let (cost, made) = place.cost(process.wallets.withdraw(&user, &request("at-once"), None)).await;
+    assert!(matches!(made, Ok(WithdrawalOutcome::Made(_))), "{made:?}");
+    all.cost("withdrawal at once", cost);
+    for (action, end) in [
+        ("post", WithdrawalEnd::Post(None)),
+        ("post, a part", WithdrawalEnd::Post(Some(Amount::new(1)))),
+        ("void", WithdrawalEnd::Void),
+    ] {
+        let id = action.replace(", ", "-").replace(' ', "-");
+        let request = WithdrawalRequest { pending: true, ..request(&id) };
+        let (cost, made) = place.cost(process.wallets.withdraw(&user, &request, None)).await;
+        assert!(matches!(made, Ok(WithdrawalOutcome::Made(_))), "{made:?}");
+        if action == "post" {
+            all.cost("pending withdrawal", cost);
+        }
+        let (cost, ended) = place.cost(process.wallets.end_withdrawal(&user, &request.id, end, None)).await;
+        assert!(matches!(ended, Ok(EndOutcome::Ended(_))), "{ended:?}");
+        all.cost(action, cost);
+    }
+    all.stored.push(("wallet, with some", bytes().await));
+    all
+}
+
 const SLIPS: &str = "Growth by the slips of a packet";
 const PACKETS: &str = "Growth by the packets that a user has sent";
 const READERS: &str = "Growth by the readers of a packet";
 const AUDITS: &str = "Growth of an audit by slips";
+const WITHDRAWALS: &str = "Growth by the withdrawals that a user has had";
 
 /// What is measured by one number, at these sizes.
 fn section<M: AsyncFn(u32) -> Measured>(title: &'static str, sizes: &[u32], measure: M) -> Section {
@@ -305,6 +350,15 @@ fn costs_grow_with_packets_readers_and_what_is_audited_no_more_than_they_may() {
     hold_to(&section(PACKETS, &[1, 300], by_packets), by_packets_grow);
     hold_to(&section(READERS, &[1, 1_000], by_readers), by_readers_grow);
     hold_to(&section(AUDITS, &[10, 100], of_audits), of_audits_grow);
+    let withdrawals = section(WITHDRAWALS, &[1, 100], by_withdrawals);
+    hold_to(&withdrawals, by_withdrawals_grow);
+    let [first, _] = &withdrawals.measured[..] else { panic!("two sizes") };
+    let units: Vec<_> = first.costs.iter().map(|(action, cost)| (*action, cost.get(Figure::WriteUnits))).collect();
+    // Three items of a transaction; an entry of the index comes or goes; what goes back is a movement of its own.
+    let expected =
+        [("withdrawal at once", 6), ("pending withdrawal", 7), ("post", 7), ("post, a part", 9), ("void", 9)];
+    assert_eq!(units, expected);
+    assert!(first.stored[1].1 - first.stored[0].1 <= 40, "the bytes of a wallet grow: {:?}", first.stored);
 }
 
 #[test]
@@ -315,6 +369,7 @@ fn page_of_figures() {
         (section(PACKETS, &[1, 10_000], by_packets), by_packets_grow),
         (section(READERS, &[1, 1_000], by_readers), by_readers_grow),
         (section(AUDITS, &[10, 100, 1_000], of_audits), of_audits_grow),
+        (section(WITHDRAWALS, &[1, 1_000], by_withdrawals), by_withdrawals_grow),
     ];
     write(all.iter().map(|(section, _)| section));
     for (section, grow) in &all {

@@ -452,7 +452,7 @@ async fn the_journal_of_a_rush_is_that_of_the_audit_and_of_every_wallet() {
         process.fund(&user(name), 77).await;
         process
             .wallets
-            .withdraw(&user(name), &WithdrawalRequest::at_once("out".parse().unwrap(), Amount::new(7)), None, None)
+            .withdraw(&user(name), &WithdrawalRequest::at_once("out".parse().unwrap(), Amount::new(7)), None)
             .await
             .unwrap();
     }

@@ -40,6 +40,9 @@ pub struct Summary {
     pub entries: Movements,
     /// The sums at the end of the day: opening and entries together.
     pub closing: Balance,
+    /// How many withdrawals in two steps are beside the entries.
+    #[serde(default)]
+    pub withdrawals: u64,
     pub state: State,
     #[serde(flatten)]
     pub problems: Problems,

@@ -89,7 +89,7 @@ pub async fn run(deployment: &Deployment, options: &Journal, json: bool) -> Resu
     };
     let read = Read { source, at: at.to_string(), items: tally.items };
     let is_moving = tally.newest > at.before(MOVING).ms();
-    let mut summary = summary(options, day, read, at >= over, is_moving, &mut tally);
+    let mut summary = summary(options, day, read, at >= over, is_moving, &mut tally)?;
     if let Some(previous) = previous {
         follows(&mut summary, &previous);
     }
@@ -115,7 +115,14 @@ async fn read_table(table: Table, tally: &mut Tally) -> Result<String, Failed> {
 }
 
 /// Adds up a tally, and names what contradicts itself.
-fn summary(options: &Journal, span: Span, read: Read, is_final: bool, is_moving: bool, tally: &mut Tally) -> Summary {
+fn summary(
+    options: &Journal,
+    span: Span,
+    read: Read,
+    is_final: bool,
+    is_moving: bool,
+    tally: &mut Tally,
+) -> Result<Summary, Failed> {
     let mut problems = std::mem::take(&mut tally.problems);
     for (when, name) in [(BEFORE, "before the day"), (WITHIN, "in the day")] {
         for (what, movements, copies) in COPIES {
@@ -135,7 +142,7 @@ fn summary(options: &Journal, span: Span, read: Read, is_final: bool, is_moving:
             }
         }
     }
-    Summary {
+    Ok(Summary {
         day: options.day.to_string(),
         zone: options.day_zone.to_string(),
         from: Timestamp::from_ms(span.start).to_string(),
@@ -146,9 +153,10 @@ fn summary(options: &Journal, span: Span, read: Read, is_final: bool, is_moving:
         opening,
         entries: tally.movements(WITHIN),
         closing,
+        withdrawals: tally.withdrawals()?,
         state: state(tally, is_moving, &mut problems),
         problems,
-    }
+    })
 }
 
 /// Compares the wallets, and the undecided slips, with all movements.

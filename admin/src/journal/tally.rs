@@ -263,6 +263,11 @@ impl Tally {
         sums.iter().fold(Sum::default(), |all, sum| all + *sum)
     }
 
+    /// How many withdrawals in two steps are listed.
+    pub fn withdrawals(&self) -> Result<u64, Failed> {
+        Ok(self.movements.query_row("SELECT count(*) FROM withdrawal", [], |row| row.get(0))?)
+    }
+
     /// The movements of a stretch of time.
     pub fn movements(&self, when: Range<usize>) -> Movements {
         Movements::new(|kind| self.of(when.clone(), kind))

@@ -212,7 +212,7 @@ fn journal(ledger: &Ledger) -> (Summary, Vec<Line>) {
     let path = folder.path().join("book");
     let mut tally = tally(ledger);
     let read = Read { source: "t".to_owned(), at: String::new(), items: tally.items };
-    let summary = summary(&options(), day(), read, true, false, &mut tally);
+    let summary = summary(&options(), day(), read, true, false, &mut tally).unwrap();
     book::write(&path, &tally.movements, &summary).unwrap();
     let text = std::fs::read_to_string(path.join(LINES)).unwrap();
     let read = read_summary(&path).unwrap();
@@ -283,7 +283,7 @@ fn a_reading_of_moving_money_is_not_judged_by_its_state() {
     ledger.items.retain(|item| item["SK"]["S"] != "WALLET");
     let verdict = |is_moving| {
         let read = Read { source: "t".to_owned(), at: String::new(), items: 0 };
-        let summary = summary(&options(), day(), read, true, is_moving, &mut tally(&ledger));
+        let summary = summary(&options(), day(), read, true, is_moving, &mut tally(&ledger)).unwrap();
         let states = summary.problems.problems.iter().filter(|problem| problem.kind == "state").count();
         (summary.state.verdict, states)
     };

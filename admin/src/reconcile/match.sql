@@ -65,15 +65,21 @@ INSERT INTO difference SELECT 'day-differs', subject, ledger, transfers, row FRO
 
 INSERT INTO difference SELECT 'missing-in-transfers', subject, shown, 'nothing', NULL FROM lone_entry;
 -- The bank has paid a withdrawal that is pending here, is voided, or was posted on another day.
+CREATE VIEW paid_elsewhere AS
+SELECT subject, shown, row, withdrawal.status, lone_transfer.currency <> day.currency AS differs_in_currency,
+    lone_transfer.amount AS paid, ifnull(withdrawal.posted, withdrawal.amount) AS amount,
+    withdrawal.status || ifnull(' ' || withdrawal.posted, '') || ', ' || withdrawal.amount || ' reserved at ' || withdrawal.time
+        || ifnull(', ended at ' || withdrawal.ended, '') AS ledger
+FROM day, lone_transfer JOIN withdrawal USING (id, user) WHERE kind = 'withdrawal';
 INSERT INTO difference
-SELECT CASE
-        WHEN withdrawal.status <> 'posted' THEN 'paid-but-' || withdrawal.status
-        WHEN withdrawal.posted <> lone_transfer.amount THEN 'amount-differs'
-        ELSE 'posted-on-another-day'
-    END, subject,
-    withdrawal.status || ifnull(' ' || withdrawal.posted, '') || ', ' || withdrawal.amount || ' reserved at ' || withdrawal.time || ifnull(', ended at ' || withdrawal.ended, ''),
-    shown, row
-FROM lone_transfer JOIN withdrawal USING (id, user) WHERE kind = 'withdrawal';
+SELECT iif(status = 'posted', 'posted-on-another-day', 'paid-but-' || status), subject, ledger, shown, row FROM paid_elsewhere;
+INSERT INTO difference SELECT 'currency-differs', subject, ledger, shown, row FROM paid_elsewhere WHERE differs_in_currency;
+-- A bank may pay less than is reserved, as long as nothing is posted.
+INSERT INTO difference
+SELECT iif(is_factor, 'unit-differs', 'amount-differs'), subject, ledger, shown, row FROM (
+    SELECT *, max(paid, amount) IN (min(paid, amount) * 10, min(paid, amount) * 100, min(paid, amount) * 1000) AS is_factor
+    FROM paid_elsewhere
+) WHERE is_factor OR paid > amount OR status = 'posted' AND paid <> amount;
 INSERT INTO difference
 SELECT iif(lone_transfer.time >= day.start AND lone_transfer.time < day.end, 'missing-in-ledger', 'outside-day'), subject, 'nothing', shown, row
 FROM lone_transfer, day

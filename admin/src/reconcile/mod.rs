@@ -78,7 +78,7 @@ pub fn run(options: &Reconcile, json: bool) -> Result<Outcome, Failed> {
         None => None,
     };
     let database = scratch::database(SCHEMA)?;
-    database.execute("INSERT INTO day VALUES (?, ?)", [&summary.from, &summary.to])?;
+    database.execute("INSERT INTO day VALUES (?, ?, ?)", [&summary.from, &summary.to, &summary.currency])?;
     let ledger = read_journal(journal, &summary, kinds, &database)?;
     transfers::read(file, kinds, &dates, &database)?;
     let transfers = sums(&database, "transfer", &summary.currency)?;
@@ -126,19 +126,22 @@ fn read_journal(
     for kind in KINDS.into_iter().filter(|kind| !kinds.iter().any(|one| one.name() == *kind)) {
         database.execute("DELETE FROM entry WHERE kind = ?", [kind])?;
     }
-    read_withdrawals(journal, database)?;
+    read_withdrawals(journal, summary, database)?;
     Ok(sums(database, "entry", &summary.currency)?)
 }
 
-/// Reads the journal's withdrawals in two steps into `database`. A journal of before there were any has none.
-fn read_withdrawals(journal: &Path, database: &Connection) -> Result<(), Failed> {
+/// Reads the journal's withdrawals in two steps into `database`.
+fn read_withdrawals(journal: &Path, summary: &Summary, database: &Connection) -> Result<(), Failed> {
     let path = journal.join(journal::WITHDRAWALS);
-    if !path.exists() {
-        return Ok(());
-    }
+    let damaged = |why: String| Failed::Refused(format!("{}: {why}", path.display()));
+    let mut count = 0;
     for line in BufReader::new(File::open(&path).map_err(in_file(&path))?).lines() {
         let mut add = database.prepare_cached(ADD_WITHDRAWAL)?;
-        add.execute([line.map_err(in_file(&path))?])?;
+        count += 1;
+        add.execute([line.map_err(in_file(&path))?]).map_err(|error| damaged(format!("line {count}: {error}")))?;
+    }
+    if count != summary.withdrawals {
+        return Err(damaged(format!("it has {count} lines, and its summary says {}", summary.withdrawals)));
     }
     Ok(())
 }

@@ -12,8 +12,8 @@ CREATE TABLE transfer (
     subject TEXT AS (kind || ' ' || id || ' of ' || user),
     shown TEXT AS (amount || ' ' || currency || ' at ' || time)
 );
--- The time of the journal: from its first moment until before its last one.
-CREATE TABLE day (start TEXT, end TEXT);
+-- The time of the journal, from its first moment until before its last one, and its currency.
+CREATE TABLE day (start TEXT, end TEXT, currency TEXT);
 -- What was found, in order.
 CREATE TABLE difference (kind TEXT, subject TEXT, ledger TEXT, transfers TEXT, row INTEGER);
 -- Withdrawals in two steps: those that were pending at the end of the day, or ended in the thirty days before it.

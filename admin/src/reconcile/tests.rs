@@ -42,7 +42,7 @@ fn entries(seeds: &[(u8, u8, bool)]) -> Vec<Found> {
 
 fn database() -> Connection {
     let database = scratch::database(SCHEMA).unwrap();
-    database.execute("INSERT INTO day VALUES (?, ?)", [START, END]).unwrap();
+    database.execute("INSERT INTO day VALUES (?, ?, ?)", [START, END, "CNY"]).unwrap();
     database
 }
 

@@ -21,11 +21,11 @@ pub use body::new_packet;
 /// When a client may ask again while sending is paused, in seconds.
 const PAUSED_RETRY_S: u64 = 60;
 
-/// Answers a request of the send function. Without `wallets` users can't ask for withdrawals.
+/// Answers a request of the send function.
 pub async fn handle<T: Table, H: HotStore>(
     send: &SendPacket<T, H>,
     close: &ClosePacket<T, H>,
-    wallets: Option<&Wallets<T>>,
+    wallets: &Wallets<T>,
     request: Request,
 ) -> Response<Body> {
     let begun = Instant::now();
@@ -36,7 +36,7 @@ pub async fn handle<T: Table, H: HotStore>(
 async fn answer<T: Table, H: HotStore>(
     send: &SendPacket<T, H>,
     close: &ClosePacket<T, H>,
-    wallets: Option<&Wallets<T>>,
+    wallets: &Wallets<T>,
     request: &Request,
 ) -> Result<Answer, Problem> {
     match route(request)? {
@@ -62,13 +62,11 @@ async fn close_packet<T: Table, H: HotStore>(
     Answer::ok_at(&PacketBody::single(&packet, Viewer::Operator), close.now())
 }
 
-async fn ask_withdrawal<T: Table>(wallets: Option<&Wallets<T>>, request: &Request) -> Result<Answer, Problem> {
+async fn ask_withdrawal<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Answer, Problem> {
     let user = caller(request)?;
-    let refused = || Problem::new(Code::Forbidden, "Users can't ask for withdrawals here.");
-    let wallets = wallets.ok_or_else(refused)?;
     let asked = withdrawal_of_user(request)?;
-    let outcome = wallets.withdraw(&user, &asked, Some(Limits::PENDING_WITHDRAWALS), None).await?;
-    let (status, made) = withdrawal_made(outcome)?;
+    let refused = || Problem::new(Code::Forbidden, "Users can't ask for withdrawals here.");
+    let (status, made) = withdrawal_made(wallets.ask(&user, &asked).await?.ok_or_else(refused)?)?;
     let body = WithdrawalBody::new(&made, &wallets.wallet(&user).await?, wallets.currency(), Viewer::User(&user));
     Answer::json(status, &body)
 }

@@ -17,14 +17,12 @@ async fn serve() -> Result<(), Error> {
     let wiring = Wiring::new(config, wiring::dynamodb(&wiring::environment()))?;
     wiring.connect().await;
     let (send, close) = (Arc::new(wiring.send_packet()), Arc::new(wiring.close_packet()));
-    let wallets = Arc::new(wiring.users_wallets());
+    let wallets = Arc::new(wiring.ledger_wiring().wallets());
     run_concurrent(service_fn(move |request| {
         let (entrance, send, close) = (Arc::clone(&entrance), Arc::clone(&send), Arc::clone(&close));
         let wallets = Arc::clone(&wallets);
         async move {
-            let response = entrance
-                .serve(request, |request| send::handle(&send, &close, wallets.as_ref().as_ref(), request))
-                .await;
+            let response = entrance.serve(request, |request| send::handle(&send, &close, &wallets, request)).await;
             Ok::<_, Infallible>(response)
         }
     }))

@@ -53,7 +53,7 @@ async fn answer<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Ans
         }
         Route::Withdrawal(user, id) => {
             let (user, asked) = withdrawal_of_operator(request, user, id)?;
-            let outcome = wallets.withdraw(&user, &asked, None, Some(&by)).await?;
+            let outcome = wallets.withdraw(&user, &asked, Some(&by)).await?;
             let (status, made) = withdrawal_made(outcome)?;
             shown(wallets, status, &made).await
         }

@@ -97,19 +97,27 @@ impl<T: Table> Ledger<T> {
         amount: Amount,
         reason: Option<Reason>,
     ) -> Result<Unpaid, LedgerError> {
-        let item = match reason {
-            Some(Reason::ConditionFailed(Some(item))) => Some(item),
-            _ => self.table.get(keys::wallet(user)).await?,
-        };
-        let wallet = item.map(items::read::<WalletItem>).transpose()?.unwrap_or_default();
+        let wallet = self.wallet_that_refused(user, reason).await?;
         if wallet.suspended.is_some() {
             Ok(Unpaid::Suspended)
         } else if wallet.balance < amount {
             Ok(Unpaid::InsufficientBalance)
         } else {
-            // The table did not show the item that refused, and by now the item has changed.
-            Err(TableError::Unavailable("the wallet has changed meanwhile".into()).into())
+            Err(changed_meanwhile())
         }
+    }
+
+    /// The wallet that refused a write: as the table shows it with `reason`, or as it is now.
+    pub(super) async fn wallet_that_refused(
+        &self,
+        user: &UserId,
+        reason: Option<Reason>,
+    ) -> Result<WalletItem, LedgerError> {
+        let item = match reason {
+            Some(Reason::ConditionFailed(Some(item))) => Some(item),
+            _ => self.table.get(keys::wallet(user)).await?,
+        };
+        Ok(item.map(items::read::<WalletItem>).transpose()?.unwrap_or_default())
     }
 
     /// Puts money from outside into a wallet, once for each id. A repeat keeps the first `by` and `at`.
@@ -162,4 +170,9 @@ fn found_before(found: Option<Item>, amount: Amount, otherwise: DepositOutcome) 
         Some(_) => DepositOutcome::IdReused,
         None => otherwise,
     })
+}
+
+/// The table did not show the wallet that refused, and by now the wallet has changed.
+pub(super) fn changed_meanwhile() -> LedgerError {
+    TableError::Unavailable("the wallet has changed meanwhile".into()).into()
 }

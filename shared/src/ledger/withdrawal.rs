@@ -10,7 +10,8 @@ use serde_dynamo::AttributeValue;
 
 use super::commit::Committed;
 use super::history::{Slice, cut};
-use super::items::{self, OutsideItem, PENDING, POSTED, VOIDED, WalletItem, WithdrawalItem};
+use super::items::{self, OutsideItem, PENDING, POSTED, VOIDED, WithdrawalItem};
+use super::wallet::changed_meanwhile;
 use super::{Ledger, LedgerError, keys};
 use crate::domain::{
     Amount, RequestKey, Signer, Timestamp, UserId, Withdrawal, WithdrawalEnd, WithdrawalRequest, WithdrawalState,
@@ -120,10 +121,20 @@ impl<T: Table> Ledger<T> {
         }
         let refused = self.why_not_paid(user, request.amount, pending_max, reasons.nth(1)).await;
         // The withdrawal is read last: if there is none now, there was none when the wallet was read.
-        match self.table.get(key).await? {
+        match self.withdrawn_before(user, request).await? {
             None => refused,
-            Some(found) => received_before(user, request, found),
+            Some(outcome) => Ok(outcome),
         }
+    }
+
+    /// How a request ends whose id has a withdrawal.
+    pub async fn withdrawn_before(
+        &self,
+        user: &UserId,
+        request: &WithdrawalRequest,
+    ) -> Result<Option<WithdrawalOutcome>, LedgerError> {
+        let found = self.table.get(keys::withdrawal(user, &request.id)).await?;
+        found.map(|found| received_before(user, request, found)).transpose()
     }
 
     async fn why_not_paid(
@@ -133,11 +144,7 @@ impl<T: Table> Ledger<T> {
         pending_max: Option<u32>,
         reason: Option<Reason>,
     ) -> Result<WithdrawalOutcome, LedgerError> {
-        let item = match reason {
-            Some(Reason::ConditionFailed(Some(item))) => Some(item),
-            _ => self.table.get(keys::wallet(user)).await?,
-        };
-        let wallet = item.map(items::read::<WalletItem>).transpose()?.unwrap_or_default();
+        let wallet = self.wallet_that_refused(user, reason).await?;
         if wallet.suspended.is_some() {
             Ok(WithdrawalOutcome::Suspended)
         } else if pending_max.is_some_and(|most| wallet.asked >= most.into()) {
@@ -145,8 +152,7 @@ impl<T: Table> Ledger<T> {
         } else if wallet.balance < amount {
             Ok(WithdrawalOutcome::InsufficientBalance)
         } else {
-            // The table did not show the item that refused, and by now the item has changed.
-            Err(TableError::Unavailable("the wallet has changed meanwhile".into()).into())
+            Err(changed_meanwhile())
         }
     }
 

@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use super::Failure;
 use crate::domain::{
-    Amount, Intervention, Movement, MovementFilter, OperatorReason, RequestKey, SendingDecision, Signer, Suspension,
-    Timestamp, UserId, UserLimits, Wallet, Withdrawal, WithdrawalEnd, WithdrawalRequest,
+    Amount, Intervention, Limits, Movement, MovementFilter, OperatorReason, RequestKey, SendingDecision, Signer,
+    Suspension, Timestamp, UserId, UserLimits, Wallet, Withdrawal, WithdrawalEnd, WithdrawalRequest,
 };
 pub use crate::ledger::WithdrawalOutcome;
 use crate::ledger::{DepositOutcome, EndOutcome, Ledger, MovementCursor, PendingCursor, Slice};
@@ -15,13 +15,21 @@ pub struct Wallets<T> {
     clock: Arc<dyn Clock>,
     currency: String,
     deposit_max: Amount,
+    users_ask: bool,
 }
 
 impl<T: Table> Wallets<T> {
     /// The wallets in `ledger`. All money is in `currency` (ISO 4217). No deposit is above `deposit_max`, unless the user has a limit of
-    /// their own.
+    /// their own. Users can't ask for withdrawals.
     pub const fn new(ledger: Arc<Ledger<T>>, clock: Arc<dyn Clock>, currency: String, deposit_max: Amount) -> Self {
-        Self { ledger, clock, currency, deposit_max }
+        Self { ledger, clock, currency, deposit_max, users_ask: false }
+    }
+
+    /// The same where users can ask for withdrawals, or not.
+    #[must_use]
+    pub const fn asked_by_users(mut self, users_ask: bool) -> Self {
+        self.users_ask = users_ask;
+        self
     }
 
     /// The currency of every wallet (ISO 4217).
@@ -130,16 +138,24 @@ impl<T: Table> Wallets<T> {
         Ok(self.ledger.deposit(user, id, amount, by, self.clock.now()).await?)
     }
 
-    /// Takes money out, or reserves it, once for each id, in the name of `by`. `pending_max` bounds how many pending ones a user may have
-    /// asked for.
+    /// Takes money out, or reserves it, once for each id, in the name of `by`.
     pub async fn withdraw(
         &self,
         user: &UserId,
         request: &WithdrawalRequest,
-        pending_max: Option<u32>,
         by: Option<&Signer>,
     ) -> Result<WithdrawalOutcome, Failure> {
-        Ok(self.ledger.withdraw(user, request, pending_max, by, self.clock.now()).await?)
+        Ok(self.ledger.withdraw(user, request, None, by, self.clock.now()).await?)
+    }
+
+    /// Reserves what a user asks for, once for each id. `None`: users can't ask here. What they asked for when they could is still
+    /// answered, because the answer may have been lost.
+    pub async fn ask(&self, user: &UserId, request: &WithdrawalRequest) -> Result<Option<WithdrawalOutcome>, Failure> {
+        if !self.users_ask {
+            return Ok(self.ledger.withdrawn_before(user, request).await?);
+        }
+        let pending_max = Some(Limits::PENDING_WITHDRAWALS);
+        Ok(Some(self.ledger.withdraw(user, request, pending_max, None, self.clock.now()).await?))
     }
 
     /// A withdrawal, if there is one.
@@ -166,5 +182,34 @@ impl<T: Table> Wallets<T> {
         limit: u32,
     ) -> Result<Slice<Withdrawal, PendingCursor>, Failure> {
         Ok(self.ledger.pending_withdrawals(before, after, limit).await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Requester;
+    use crate::memory::MemoryTable;
+    use crate::ports::System;
+
+    #[tokio::test]
+    async fn what_a_user_asked_for_is_answered_after_asking_is_forbidden() {
+        let ledger = Arc::new(Ledger::new(MemoryTable::default(), Arc::new(System)));
+        let wallets = |users_ask: bool| {
+            Wallets::new(Arc::clone(&ledger), Arc::new(System), "CNY".to_owned(), Amount::new(100))
+                .asked_by_users(users_ask)
+        };
+        let id = |id: &str| id.parse::<RequestKey>().unwrap();
+        let ann: UserId = "ann".parse().unwrap();
+        wallets(false).deposit(&ann, &id("in"), Amount::new(100), None).await.unwrap();
+        let asked = |name: &str| WithdrawalRequest {
+            requester: Requester::User,
+            ..WithdrawalRequest::pending(id(name), Amount::new(1))
+        };
+        let first = wallets(true).ask(&ann, &asked("first")).await.unwrap();
+        assert!(matches!(first, Some(WithdrawalOutcome::Made(_))), "{first:?}");
+        let again = wallets(false).ask(&ann, &asked("first")).await.unwrap();
+        assert!(matches!(again, Some(WithdrawalOutcome::Replayed(_))), "{again:?}");
+        assert_eq!(wallets(false).ask(&ann, &asked("other")).await.unwrap(), None);
     }
 }

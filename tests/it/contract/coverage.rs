@@ -52,7 +52,7 @@ impl Handlers {
         let Self(wiring) = self;
         let response = match local::gateway::routes::find(method, path).function {
             Function::Send => {
-                send::handle(&wiring.send_packet(), &wiring.close_packet(), wiring.users_wallets().as_ref(), request)
+                send::handle(&wiring.send_packet(), &wiring.close_packet(), &wiring.ledger_wiring().wallets(), request)
                     .await
             }
             Function::Grab => grab::handle(&wiring.grab_slip(), request).await,

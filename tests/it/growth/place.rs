@@ -62,7 +62,7 @@ pub struct Process {
     grab: GrabSlip<CountedTable, Steady>,
     view: ViewPackets<CountedTable, Steady>,
     settle: Settle<CountedTable, Steady>,
-    wallets: Wallets<CountedTable>,
+    pub wallets: Wallets<CountedTable>,
     ledger: Arc<Ledger<CountedTable>>,
     hot: Arc<Steady>,
     clock: Arc<SkewedClock>,
@@ -261,7 +261,7 @@ impl Process {
             "expires_in_s": 3_600,
         });
         let request = request("POST", "/packets", sender.as_str(), &[("idempotency-key", key.as_str())], &body);
-        let packet = body_of(&send::handle(&self.send, &self.close, None, request).await);
+        let packet = body_of(&send::handle(&self.send, &self.close, &self.wallets, request).await);
         packet["packet_id"].as_str().unwrap_or_else(|| panic!("{packet}")).parse().unwrap()
     }
 

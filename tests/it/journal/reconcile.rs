@@ -100,9 +100,11 @@ async fn a_payment_of_a_withdrawal_that_is_not_posted_is_named() {
         ("w2", "voided", Some(at + 9)),
         ("w3", "posted", Some(END + 9)),
         ("w4", "posted", Some(at + 9)),
+        ("w5", "posted", Some(START - 9)),
+        ("w6", "pending", None),
     ] {
         let mut item = json!({
-            "PK": {"S": "USER#bob"}, "SK": {"S": format!("WITHDRAW#{id}")}, "amount": number(100), "at": number(at),
+            "PK": {"S": "USER#bob"}, "SK": {"S": format!("WITHDRAW#{id}")}, "amount": number(100), "at": number(if id == "w5" { START - 20 } else { at }),
             "status": {"S": status},
         });
         if let Some(ended_at) = ended_at {
@@ -115,22 +117,46 @@ async fn a_payment_of_a_withdrawal_that_is_not_posted_is_named() {
     }
     let (back, returned) = (at + 9, format!("AT#RETURN#{:013}#w2", at + 9));
     add(json!({"PK": {"S": "USER#bob"}, "SK": {"S": returned}, "amount": number(100), "at": number(back)}));
-    add(json!({"PK": {"S": "USER#bob"}, "SK": {"S": "DEPOSIT#d"}, "amount": number(1_000), "at": number(START)}));
-    add(json!({"PK": {"S": "USER#bob"}, "SK": {"S": "WALLET"}, "balance": number(700), "pending": number(100)}));
+    add(json!({"PK": {"S": "USER#bob"}, "SK": {"S": "DEPOSIT#d"}, "amount": number(1_000), "at": number(START - 30)}));
+    add(json!({"PK": {"S": "USER#bob"}, "SK": {"S": "WALLET"}, "balance": number(500), "pending": number(200)}));
     let folder = export(desk.0.path(), &ledger, "2025-11-26T00:00:00.000Z");
     let output = desk.path("out");
     journal(&world, DAY, &output, &["--export", folder.to_str().unwrap()]).await.with(0);
     let mut file = "id,kind,user,amount,currency,time\n".to_owned();
-    for id in ["w1", "w2", "w3", "w4"] {
-        file.extend([id, ",withdrawal,bob,100,CNY,", &Timestamp::from_ms(at + 300).to_string(), "\n"]);
+    let paid = Timestamp::from_ms(at + 300);
+    for (id, amount) in [
+        ("w1", "100,CNY"),
+        ("w2", "100,USD"),
+        ("w3", "60,CNY"),
+        ("w4", "100,CNY"),
+        ("w5", "10000,CNY"),
+        ("w6", "101,CNY"),
+    ] {
+        file.push_str(&format!("{id},withdrawal,bob,{amount},{paid}\n"));
     }
     fs::write(desk.path("paid.csv"), &file).unwrap();
     let said = admin(&world, &["reconcile", &output, &desk.path("paid.csv"), "--kinds", "withdrawal"]).await.with(1);
     // w3 is posted on the next day: at the end of this one it was pending.
-    for (kind, id) in [("paid-but-pending", "w1"), ("paid-but-voided", "w2"), ("paid-but-pending", "w3")] {
+    for (kind, id) in [
+        ("paid-but-pending", "w1"),
+        ("paid-but-voided", "w2"),
+        ("currency-differs", "w2"),
+        ("paid-but-pending", "w3"),
+        ("posted-on-another-day", "w5"),
+        ("unit-differs", "w5"),
+        ("paid-but-pending", "w6"),
+        ("amount-differs", "w6"),
+    ] {
         said.line(&format!("{kind} withdrawal {id} of bob"));
     }
-    assert_eq!(said.line("difference_count"), "difference_count 4");
+    // One more is the sum.
+    assert_eq!(said.line("difference_count"), "difference_count 9");
+
+    let list = format!("{output}/withdrawals.jsonl");
+    let lines = fs::read_to_string(&list).unwrap();
+    fs::write(&list, lines.split_once('\n').unwrap().1).unwrap();
+    let said = admin(&world, &["reconcile", &output, &desk.path("paid.csv"), "--kinds", "withdrawal"]).await.with(2);
+    assert!(said.errors.contains("withdrawals.jsonl: it has 5 lines, and its summary says 6"), "{said:?}");
 }
 
 #[tokio::test]

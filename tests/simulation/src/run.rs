@@ -337,7 +337,7 @@ impl Run {
         let id = key("withdraw", number);
         let is_pending = number.is_multiple_of(2);
         let request = WithdrawalRequest { pending: is_pending, ..WithdrawalRequest::at_once(id, Amount::new(EXTRA)) };
-        let answer = process.call(process.wallets.withdraw(sender, &request, None, None)).await;
+        let answer = process.call(process.wallets.withdraw(sender, &request, None)).await;
         match answer {
             Some(Ok(WithdrawalOutcome::IdReused | WithdrawalOutcome::TooManyPending)) => {
                 self.world.violated(Kind::Answer, format!("a withdrawal: {answer:?}"));
