@@ -306,6 +306,14 @@ pub struct Plan {
     #[arg(long, value_name = "NUMBER", required_unless_present_any = ["sizing", "inputs"])]
     pub slips: Option<u32>,
 
+    /// Plan an evening of so many rounds: each has these users, and a packet of its own
+    #[arg(long, value_name = "NUMBER", requires = "every")]
+    pub rounds: Option<u32>,
+
+    /// The time from the beginning of a round to that of the next, such as 10m
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "rounds")]
+    pub every: Option<Duration>,
+
     /// Set a parameter of the template, a quota or an assumption, such as `GrabRate=20000`. Repeat it for more
     #[arg(long, value_name = "NAME=VALUE")]
     pub set: Vec<String>,

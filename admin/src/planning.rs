@@ -1,4 +1,5 @@
-use plan::{Costs, Course, Inputs, Plan, PlanError, Rush};
+use plan::{Change, Costs, Course, Evening, Inputs, Plan, PlanError, Rush};
+use serde_json::Value;
 
 use crate::options::Plan as Asked;
 use crate::text::{fields, table};
@@ -8,7 +9,11 @@ use crate::{Exit, Failed, Outcome};
 const COUNTS: &str = "tries accepted invocations cold_starts executions redis_calls redis_busiest write_units read_units \
     committed held";
 
-/// Plans a rush, or prints what plans are made of.
+/// The columns of an evening's rounds.
+const ROUND: &str = "round warm cold_starts slip sold_out too_many_requests unavailable slip_p50_ms sold_out_p50_ms last_ms binds \
+    refused_tries";
+
+/// Plans a rush or an evening of them, or prints what plans are made of.
 pub fn run(options: &Asked, json: bool) -> Result<Outcome, Failed> {
     let mut inputs = Inputs::default();
     options.set.iter().try_for_each(|assignment| inputs.set(assignment))?;
@@ -23,21 +28,43 @@ pub fn run(options: &Asked, json: bool) -> Result<Outcome, Failed> {
     let (Some(users), Some(within), Some(slips)) = (options.users, options.within, options.slips) else {
         return Err(PlanError::BadRush("expected --users, --within and --slips").into());
     };
-    let plan = Plan::make(&Rush::new(users, within, slips, options.seed)?, &inputs)?;
-    let exit = if plan.deployed.outcome.all_served() { Exit::Good } else { Exit::Wrong };
-    Ok(Outcome::new(json, &plan, || in_words(&plan), exit))
+    let rush = Rush::new(users, within, slips, options.seed)?;
+    let exit = |all_served| if all_served { Exit::Good } else { Exit::Wrong };
+    if let (Some(rounds), Some(every)) = (options.rounds, options.every) {
+        let evening = Evening::make(&rush, rounds, every, &inputs)?;
+        return Ok(Outcome::new(json, &evening, || evening_in_words(&evening), exit(evening.all_served)));
+    }
+    let plan = Plan::make(&rush, &inputs)?;
+    Ok(Outcome::new(json, &plan, || in_words(&plan), exit(plan.deployed.outcome.all_served())))
 }
 
 fn in_words(plan: &Plan) -> String {
-    let mut paragraphs = vec![fields(plan, "users within_ms slips seed"), "AS DEPLOYED".to_owned()];
-    paragraphs.extend(course(&plan.deployed));
-    if let Some(raised) = &plan.raised {
-        paragraphs.extend(["RAISED".to_owned(), table(&plan.changes, "raise was how")]);
-        paragraphs.extend(course(raised));
+    let raised = plan.raised.as_ref().map(course);
+    paragraphs(fields(plan, "users within_ms slips seed"), course(&plan.deployed), &plan.changes, raised, &plan.costs)
+}
+
+fn evening_in_words(plan: &Evening) -> String {
+    let head = fields(plan, "users within_ms slips seed every_ms idle_minutes hours");
+    let rounds = |rounds: &Vec<Value>| [table(rounds, ROUND)];
+    paragraphs(head, rounds(&plan.deployed), &plan.changes, plan.raised.as_ref().map(rounds), &plan.costs)
+}
+
+fn paragraphs<const N: usize>(
+    head: String,
+    deployed: [String; N],
+    changes: &[Change],
+    raised: Option<[String; N]>,
+    costs: &[Value],
+) -> String {
+    let mut paragraphs = vec![head, "AS DEPLOYED".to_owned()];
+    paragraphs.extend(deployed);
+    if let Some(raised) = raised {
+        paragraphs.extend(["RAISED".to_owned(), table(&changes, "raise was how")]);
+        paragraphs.extend(raised);
     } else {
         paragraphs.push("Nothing has to be raised: no limit refuses a try.".to_owned());
     }
-    paragraphs.push(table(&plan.costs, "dollars deployed raised"));
+    paragraphs.push(table(&costs, "dollars deployed raised"));
     paragraphs.retain(|paragraph| !paragraph.is_empty());
     paragraphs.join("\n\n")
 }

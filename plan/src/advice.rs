@@ -161,7 +161,7 @@ pub fn rounded(value: f64) -> f64 {
 }
 
 /// The inputs that differ.
-fn changes(from: &Inputs, to: &Inputs) -> Vec<Change> {
+pub fn changes(from: &Inputs, to: &Inputs) -> Vec<Change> {
     let pairs = from.list().into_iter().zip(to.list());
     let differ = pairs.filter(|(from, to)| (from.value - to.value).abs() > f64::EPSILON);
     let how = |input: &Input| match input.name {

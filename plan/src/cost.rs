@@ -118,16 +118,17 @@ impl Costs {
         (wins * win + losses * loss + send + reads * self.price("read-price") + refused * self.price("api-price")) / 1e6
     }
 
-    /// What a rush costs: its requests, and what runs beyond the template's defaults for the hours of the plan.
+    /// What rushes cost: their requests, and what runs beyond the template's defaults for the hours of the plan.
     #[must_use]
-    pub fn of_rush(&self, outcome: &Outcome, inputs: &Inputs) -> [Cost; 4] {
+    pub fn of_rushes<'a>(&self, outcomes: impl IntoIterator<Item = &'a Outcome>, inputs: &Inputs) -> [Cost; 4] {
+        let requests = outcomes.into_iter().map(|outcome| self.of_requests(outcome, inputs)).sum();
         let gigabytes = self.work("memory-mb") / 1024.0;
         let seconds = inputs.hours * 3_600.0;
         let shards = (inputs.redis_shards - 1.0).max(0.0);
         let warmed = (inputs.table_warm - inputs.table_new).max(0.0) * self.price("warm-price")
             + (inputs.reads_warm - inputs.reads_new).max(0.0) * self.price("warm-read-price");
         [
-            Cost { of: "requests, and the packet", dollars: self.of_requests(outcome, inputs) },
+            Cost { of: "requests, and the packet", dollars: requests },
             Cost {
                 of: "environments that always run",
                 dollars: inputs.grab_provisioned * gigabytes * seconds * self.price("provisioned-price"),

@@ -94,6 +94,7 @@ inputs! {
     reconcile_us "reconcile-us" 43.4 MEASURED, "the same for the call that reconciles a claim";
     handshake_us "handshake-us" 600.0 ASSUMED, "µs of a shard's core for a TLS handshake; each start makes one a shard";
     warm_executions "warm-executions" 0.0 ASSUMED, "environments of grab that still run from the minutes before";
+    idle_minutes "idle-minutes" 5.0 ASSUMED, "minutes that Lambda keeps an idle environment; AWS documents no figure";
 
     tries "tries" 4.0 CLIENTS, "tries of a client before it gives up";
     pause_first_ms "pause-first-ms" 250.0 CLIENTS, "ms of its first pause at most; doubles with each try, full jitter";
@@ -123,6 +124,12 @@ impl Inputs {
             return Err(PlanError::BadInput(name, "1 or more"));
         }
         Ok(())
+    }
+
+    /// Environments that run when a rush begins.
+    #[must_use]
+    pub const fn running(&self) -> f64 {
+        self.grab_provisioned.max(self.warm_executions).min(self.account_concurrency)
     }
 
     /// Write units a second that the table takes when the rush begins.

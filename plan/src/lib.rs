@@ -14,6 +14,7 @@
 
 mod advice;
 mod cost;
+mod evening;
 mod inputs;
 mod outcome;
 mod report;
@@ -26,6 +27,7 @@ mod tests;
 
 pub use advice::Change;
 pub use cost::{Cost, Costs};
+pub use evening::Evening;
 pub use inputs::{Input, Inputs, TEMPLATE};
 pub use outcome::{Answer, Limit, Outcome};
 pub use report::{Course, Plan};

@@ -52,19 +52,8 @@ impl Plan {
         let costs = Costs::recorded()?;
         let outcome = simulate(inputs, &Times::of(inputs, &costs), rush);
         let advice = raise(inputs, &costs, rush, &outcome);
-        let cost = costs.of_rush(&outcome, inputs);
-        let raised = advice.as_ref().map(|advice| costs.of_rush(&advice.outcome, &advice.inputs));
-        let cents = |dollars: f64| (dollars * 100.0).round() / 100.0;
-        let mut rows: Vec<Value> = (0..cost.len())
-            .map(|n| {
-                let raised = raised.as_ref().map(|raised| cents(raised[n].dollars));
-                json!({"dollars": cost[n].of, "deployed": cents(cost[n].dollars), "raised": raised})
-            })
-            .collect();
-        let sum = |costs: &[Cost]| cents(costs.iter().map(|cost| cost.dollars).sum());
-        rows.push(
-            json!({"dollars": "together", "deployed": sum(&cost), "raised": raised.as_ref().map(|raised| sum(raised))}),
-        );
+        let cost = costs.of_rushes([&outcome], inputs);
+        let raised = advice.as_ref().map(|advice| costs.of_rushes([&advice.outcome], &advice.inputs));
         Ok(Self {
             users: rush.users,
             within_ms: rush.within / 1_000_000,
@@ -73,14 +62,13 @@ impl Plan {
             deployed: Course::new(inputs, outcome),
             changes: advice.as_ref().map(|advice| advice.changes.clone()).unwrap_or_default(),
             raised: advice.map(|advice| Course::new(&advice.inputs, advice.outcome)),
-            costs: rows,
+            costs: cost_rows(&cost, raised.as_ref()),
         })
     }
 }
 
 impl Course {
     fn new(inputs: &Inputs, outcome: Outcome) -> Self {
-        let tenth = |number: f64| (number * 10.0).round() / 10.0;
         let answers = Answer::ALL.map(|answer| {
             let users = outcome.answers[answer as usize];
             let ms = |share| outcome.quantile_ms(answer, share).map(tenth);
@@ -93,14 +81,31 @@ impl Course {
         let limits = Limit::ALL.map(
             |limit| json!({"limit": limit, "allows": allows(limit, inputs), "refused_tries": outcome.refused_by(limit)}),
         );
+        // What Lambda keeps after a rush changes nothing in it.
+        let of_rush = inputs.list().into_iter().filter(|input| input.name != "idle-minutes");
         Self {
-            inputs: inputs.list().into_iter().map(|input| (input.name.to_owned(), json!(input.value))).collect(),
+            inputs: of_rush.map(|input| (input.name.to_owned(), json!(input.value))).collect(),
             answers: answers.into(),
             limits: limits.into(),
             binds: outcome.binds(),
             outcome,
         }
     }
+}
+
+/// Rows of what each part costs, and of all together.
+pub fn cost_rows(deployed: &[Cost; 4], raised: Option<&[Cost; 4]>) -> Vec<Value> {
+    let cents = |dollars: f64| (dollars * 100.0).round() / 100.0;
+    let row = |of, deployed, raised: Option<f64>| json!({"dollars": of, "deployed": cents(deployed), "raised": raised.map(cents)});
+    let sum = |costs: &[Cost; 4]| costs.iter().map(|cost| cost.dollars).sum();
+    let parts =
+        (0..deployed.len()).map(|n| row(deployed[n].of, deployed[n].dollars, raised.map(|raised| raised[n].dollars)));
+    parts.chain([row("together", sum(deployed), raised.map(sum))]).collect()
+}
+
+/// To a tenth.
+pub fn tenth(number: f64) -> f64 {
+    (number * 10.0).round() / 10.0
 }
 
 fn allows(limit: Limit, inputs: &Inputs) -> String {

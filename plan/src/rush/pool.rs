@@ -33,7 +33,7 @@ pub struct Pool {
 impl Pool {
     pub fn new(inputs: &Inputs) -> Self {
         let most = inputs.account_concurrency;
-        let running = inputs.grab_provisioned.max(inputs.warm_executions).min(most);
+        let running = inputs.running();
         let count = running as u32;
         Self {
             most,

@@ -28,6 +28,25 @@ async fn a_plan_for_programs_counts_every_user_once() {
 }
 
 #[tokio::test]
+async fn an_evening_is_planned_round_by_round() {
+    let served = plan("--users 1000 --within 10s --slips 100 --rounds 3 --every 4m").await.with(0).text;
+    let rounds = served.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_digit()));
+    assert_eq!(rounds.count(), 3, "{served}");
+    assert!(served.contains("Nothing has to be raised") && served.contains("together"), "{served}");
+
+    let json = plan("--users 20000 --within 3s --slips 1000 --rounds 2 --every 10m --json").await.with(1).json();
+    for (round, seed) in [(0, 1), (1, 2)] {
+        let alone = plan(&format!("--users 20000 --within 3s --slips 1000 --seed {seed} --json")).await.with(1).json();
+        assert_eq!(json["deployed"][round]["sold_out"], alone["deployed"]["answers"][1]["users"], "{json}");
+        assert_eq!(json["raised"][round]["slip"], 1_000, "{json}");
+    }
+    assert_eq!((&json["every_ms"], &json["idle_minutes"]), (&json!(600_000), &json!(5.0)));
+
+    let early = plan("--users 1 --within 10s --slips 1 --rounds 2 --every 9s").await.with(2).errors;
+    assert!(early.contains("no shorter than --within"), "{early}");
+}
+
+#[tokio::test]
 async fn inputs_and_their_mistakes_are_named() {
     let inputs = plan("--inputs --set GrabRate=7").await.with(0).text;
     assert!(inputs.contains("docs.aws.amazon.com/lambda/latest/dg/scaling-behavior.html"), "{inputs}");
