@@ -9,7 +9,7 @@ export HONGBAO_REDIS_SERVER := $(shell scripts/install-tools.sh server '$(SERVER
 $(if $(HONGBAO_REDIS_SERVER),,$(error SERVER=$(SERVER): no such server))
 endif
 
-.PHONY: help run demo audit check prose test test-web test-clients test-aws check-template fuzz model simulate mutants chaos drill
+.PHONY: help run demo audit check prose test test-web test-clients test-aws check-template fuzz evening model simulate mutants chaos drill
 .PHONY: bench pressure growth size generate deploy preflight spike smoke rollback destroy sam-local
 
 # Lists the targets with the text after their ##, under the groups that ##@ begins.
@@ -143,6 +143,11 @@ check-template: ## Run cfn-lint and checkov on the transformed templates
 fuzz: ## Fuzz the API and every parser
 	$(if $(filter parsers,$(ONLY)),,scripts/fuzz-api.sh)
 	$(if $(filter api,$(ONLY)),,scripts/fuzz.sh)
+
+evening: ## Tap as 20,000 users in five rounds with one limit, on two processes that are killed
+	@scripts/install-tools.sh
+	cargo build --workspace --bins
+	EVENING=full cargo test --workspace --test it evening -- --nocapture --test-threads 1
 
 ##@ Test the protocol
 

@@ -212,7 +212,7 @@ def grab(user, packet_id, message):
     _, answer = engine("POST", f"/users/{remember(user)}/packets/{packet_id}/grab", {})
     if answer.get("outcome") == "grabbed":
         return f"{'你已经抢到' if answer['replayed'] else '恭喜，抢到'} {yuan(answer['amount'])}"
-    texts = {"sold_out": "来晚了，红包已抢完", "expired": "红包已过期", "closed": "红包已关闭", "account-suspended": "你的账户已停用"}
+    texts = {"sold_out": "来晚了，红包已抢完", "limit_reached": "你已领满", "expired": "红包已过期", "closed": "红包已关闭", "account-suspended": "你的账户已停用"}
     # Any other outcome, also one of a later version, means no slip.
     return texts.get(answer.get("outcome", answer.get("code")), "没有抢到")
 

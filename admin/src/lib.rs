@@ -14,6 +14,7 @@ mod planning;
 mod rebuild;
 mod reconcile;
 mod remote;
+mod report;
 mod scratch;
 mod sending;
 mod story;
@@ -61,6 +62,7 @@ pub async fn run(deployment: &Deployment, asked: Asked, by: Option<Signer>) -> R
         Command::Reconcile(options) => reconcile::run(&options, json),
         Command::Story(options) => story::run(deployment, &options, json).await,
         Command::Sending => sending::run(deployment, json).await,
+        Command::Report(options) => report::run(deployment, &options, json).await,
         Command::Who(options) => who::run(deployment, &options, json).await,
         Command::Plan(options) => planning::run(&options, json),
         Command::Webhooks(options) => webhooks::run(deployment, options, json).await,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use jiff::SignedDuration;
 use jiff::civil::Date;
-use shared::domain::{DayZone, MovementKind, PacketId, Timestamp, UserId};
+use shared::domain::{DayZone, LimitKey, MovementKind, PacketId, Reference, Timestamp, UserId};
 
 /// Audits, inspects and repairs a deployment. Options that are not given come from the functions' environment
 /// variables.
@@ -118,6 +118,8 @@ pub enum Command {
     Sending,
     /// Find the user whom the logs call by a name; exits with 1 if nobody is
     Who(Who),
+    /// Write the file of all claims of a sender's packets that belong together
+    Report(Report),
     /// Reconcile Redis with all decisions of a packet
     Rebuild {
         /// Its id
@@ -228,6 +230,25 @@ pub struct Story {
     /// The key under which the log names users
     #[arg(long, value_name = "KEY", env = "LOG_KEY", hide_env_values = true)]
     pub log_key: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct Report {
+    /// Who sent the packets
+    #[arg(long, value_name = "USER")]
+    pub sender: UserId,
+
+    /// Their reference
+    #[arg(long, required_unless_present = "limit_key")]
+    pub reference: Option<Reference>,
+
+    /// The key of their limit
+    #[arg(long, value_name = "KEY")]
+    pub limit_key: Option<LimitKey>,
+
+    /// The file to write, by default `claims-<reference>.csv` or `claims-<reference>-provisional.csv`
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]

@@ -1,6 +1,7 @@
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde::Serialize;
 use shared::domain::{Owner, PARTITIONS, PacketId, PartId, Partition, Signer};
+use shared::ledger::ClaimRefusal;
 use shared::ports::OutboxEntry;
 use shared::service::{Failure, Replay, Replayed};
 
@@ -50,7 +51,10 @@ pub async fn replay(deployed: &Deployed, asked: &Asked, by: Option<Signer>, json
                 ("still parked".to_owned(), Some(reason))
             }
             Ok(Replayed::Committed(claim)) => (format!("committed: {}", claim.amount), None),
-            Ok(Replayed::Suspended) => ("void: the user is suspended".to_owned(), None),
+            Ok(Replayed::Refused(ClaimRefusal::Suspended)) => ("void: the user is suspended".to_owned(), None),
+            Ok(Replayed::Refused(ClaimRefusal::LimitReached)) => {
+                ("void: the user has won as much as the packet's limit allows".to_owned(), None)
+            }
             Ok(Replayed::HadClaim(claim)) if claim.slip == held.hold.slip => {
                 (format!("was committed before: {}", claim.amount), None)
             }

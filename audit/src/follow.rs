@@ -1,7 +1,8 @@
 //! Follows leads: makes the checks that the items of a scan call for.
 
-use shared::domain::{PacketId, Reference, UserId};
+use shared::domain::{PacketId, UserId};
 use shared::ledger::keys;
+use shared::ports::Key;
 
 use crate::confirm::Check;
 use crate::layout::shown;
@@ -26,7 +27,7 @@ impl Run {
             Lead::To(subject) => self.check_until_sure(subject).await,
             Lead::Owner(user) => self.owner(user).await,
             Lead::Member(id, place) => self.member(*id, *place).await,
-            Lead::Referenced(reference, id) => self.referenced(reference, *id).await,
+            Lead::Listed(key, id) => self.listed_as(key, *id).await,
             Lead::Unknown(key) => {
                 let unknown = Imbalance::new(Kind::UnknownItem, shown(key), "a key of this ledger", "another");
                 let report = Report::wrong(vec![unknown]);
@@ -49,13 +50,13 @@ impl Run {
         if self.is_first_sight(&wallet) { self.check_until_sure(&wallet).await } else { Ok(Report::default()) }
     }
 
-    async fn referenced(&self, reference: &Reference, id: PacketId) -> Result<Report, ReadError> {
+    async fn listed_as(&self, key: &Key, id: PacketId) -> Result<Report, ReadError> {
         let check = async || {
             let outlines = self.outlines(vec![id]).await?;
-            let imbalances = against_reference(reference, id, outlines.get(&id)).into_iter().collect();
+            let imbalances = against_list(key, id, outlines.get(&id)).into_iter().collect();
             Ok(Check { imbalances, ..Check::default() })
         };
-        self.sure(|| shown(&keys::reference(reference, id)), check).await
+        self.sure(|| shown(key), check).await
     }
 
     async fn member(&self, id: PacketId, place: Place) -> Result<Report, ReadError> {
@@ -68,17 +69,20 @@ impl Run {
     }
 }
 
-/// The imbalance between a packet and an item that says that it has this reference, if any.
-fn against_reference(reference: &Reference, id: PacketId, packet: Option<&Outline>) -> Option<Imbalance> {
-    let key = shown(&keys::reference(reference, id));
-    match packet.map(|packet| packet.reference.as_ref()) {
-        None => Some(Imbalance::new(Kind::Orphan, key, format!("packet {id}"), "no such packet")),
-        Some(found) if found == Some(reference) => None,
-        Some(found) => {
-            let found = found.map_or_else(|| "a packet without one".to_owned(), |found| format!("one of {found}"));
-            Some(Imbalance::new(Kind::Reference, key, format!("a packet of {reference}"), found))
-        }
+/// The imbalance between a packet and the item of a list that it should be in, if any.
+fn against_list(key: &Key, id: PacketId, packet: Option<&Outline>) -> Option<Imbalance> {
+    let Some(packet) = packet else {
+        return Some(Imbalance::new(Kind::Orphan, shown(key), format!("packet {id}"), "no such packet"));
+    };
+    let lists = packet.lists(id);
+    if lists.contains(key) {
+        return None;
     }
+    let found = match lists.iter().map(shown).collect::<Vec<_>>() {
+        lists if lists.is_empty() => "a packet of no list".to_owned(),
+        lists => format!("one of {}", lists.join(", ")),
+    };
+    Some(Imbalance::new(Kind::Reference, shown(key), "a packet of this list", found))
 }
 
 /// The imbalance between a packet and an item at `place`, if any.

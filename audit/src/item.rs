@@ -1,7 +1,7 @@
 //! The items as the audit parses them, without the writers' types: an error there would repeat here and stay unnoticed.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use shared::domain::{PacketId, PartId, Reference, Timestamp, UserId};
+use shared::domain::{LimitKey, PacketId, PartId, Reference, Timestamp, UserId};
 use shared::ledger::keys;
 use shared::ports::Key;
 
@@ -21,12 +21,16 @@ pub enum Name {
     Decision(PacketId, u32),
     /// That a packet has a reference.
     Reference(Reference, PacketId),
+    /// That the limit of a sender's packet has this key.
+    Limited(UserId, LimitKey, PacketId),
     /// A user's item.
     Of(UserId, Own),
     /// The state of the receiver of webhooks, which says nothing of money.
     Receiver,
     /// A decision of the operator about sending, which says nothing of money either.
     Sending,
+    /// An order to close packets. The packets themselves say what became of their money.
+    CloseOrder,
 }
 
 /// The kind of a user's item.
@@ -44,6 +48,8 @@ pub enum Own {
     Refund(PacketId, u32),
     /// What counts towards the limit of a day.
     Day,
+    /// What counts towards a limit of wins.
+    Won,
     /// A deposit.
     Deposit,
     /// A withdrawal.
@@ -74,6 +80,11 @@ impl Name {
                 let spelling = keys::reference(&reference, id);
                 (Self::Reference(reference, id), spelling)
             }
+            ["LIMIT", sender, key, id] => {
+                let (sender, key, id) = (sender.parse().ok()?, key.parse().ok()?, id.parse().ok()?);
+                let spelling = keys::limited(&sender, &key, id);
+                (Self::Limited(sender, key, id), spelling)
+            }
             ["USER", user, ref own @ ..] => {
                 let user = user.parse().ok()?;
                 let (own, spelling) = match key.sk.strip_prefix(keys::SEND_KEY) {
@@ -84,6 +95,10 @@ impl Name {
                 (Self::Of(user, own), spelling)
             }
             ["WEBHOOK", ..] => (Self::Receiver, keys::receiver()),
+            ["CLOSING", sender, reference, at] => {
+                let at = Timestamp::from_ms(at.parse().ok()?);
+                (Self::CloseOrder, keys::close_order(&sender.parse().ok()?, &reference.parse().ok()?, at))
+            }
             ["OPERATOR", "SENDING", at] => (Self::Sending, keys::sending(Timestamp::from_ms(at.parse().ok()?))),
             _ => return None,
         };
@@ -95,6 +110,7 @@ impl Own {
     fn of(user: &UserId, fields: &[&str]) -> Option<(Self, Key)> {
         Some(match *fields {
             ["WALLET"] => (Self::Wallet, keys::wallet(user)),
+            ["LIMIT", sender, key] => (Self::Won, keys::won(user, &sender.parse().ok()?, &key.parse().ok()?)),
             ["DAY", day] if is_day(day) => (Self::Day, keys::day(user, day)),
             ["DEPOSIT", id] => (Self::Deposit, keys::deposit(user, &id.parse().ok()?)),
             ["WITHDRAW", id] => (Self::Withdrawal, keys::withdrawal(user, &id.parse().ok()?)),
@@ -165,6 +181,33 @@ impl<'a> Fields<'a> {
         }
         let reference = self.text("reference")?.parse();
         reference.map(Some).map_err(|_| Malformed("reference: 1 to 64 of A-Z a-z 0-9 _ . : -".to_owned()))
+    }
+
+    /// The key of the limit of a packet or a claim, if it has one.
+    fn key(self, name: &str) -> Result<Option<LimitKey>, Malformed> {
+        let key = self.has(name).then(|| {
+            self.text(name)?.parse().map_err(|_| Malformed(format!("{name}: 1 to 64 of A-Z a-z 0-9 _ . : -")))
+        });
+        key.transpose()
+    }
+
+    /// The limit that a claim counts towards, as its key is spelled in the key of what its user has won.
+    pub fn limit_of_claim(self) -> Result<Option<String>, Malformed> {
+        let Some(key) = self.key("limit_key")? else { return Ok(None) };
+        Ok(Some(format!("{}#{key}", self.user("sender_id")?)))
+    }
+
+    /// The key of a packet's limit, if it has one. Its numbers must be such that somebody can win.
+    pub fn limit(self) -> Result<Option<LimitKey>, Malformed> {
+        let Some(limit) = self.0.get("limit") else { return Ok(None) };
+        let limit = limit.as_m().map_err(|_| Malformed("limit: a map".to_owned()))?;
+        let fields = Fields(limit);
+        for name in ["wins", "amount"].into_iter().filter(|name| fields.has(name)) {
+            if fields.number(name)? == 0 {
+                return Err(Malformed(format!("limit.{name}: at least 1")));
+            }
+        }
+        fields.key("key")?.ok_or_else(|| Malformed("limit.key: a text".to_owned())).map(Some)
     }
 
     pub fn packet(self) -> Result<PacketId, Malformed> {
@@ -246,6 +289,7 @@ pub struct Packet {
     pub cap: u64,
     pub greeting: String,
     pub reference: Option<Reference>,
+    pub limit_key: Option<LimitKey>,
     pub created_at: u64,
     pub expires_at: u64,
     pub due_shard: Option<u64>,
@@ -254,6 +298,12 @@ pub struct Packet {
     pub is_closed: bool,
     /// The totals that settle adds; `None`: the packet is not settled.
     pub closing: Option<Closing>,
+}
+
+/// The items of the lists that a packet must be in: under its reference, and under the key of its limit.
+pub fn lists(id: PacketId, sender: &UserId, reference: Option<&Reference>, limit: Option<&LimitKey>) -> Vec<Key> {
+    let reference = reference.map(|reference| keys::reference(reference, id));
+    reference.into_iter().chain(limit.map(|key| keys::limited(sender, key, id))).collect()
 }
 
 /// The totals that settle adds to a packet.
@@ -294,6 +344,7 @@ impl Packet {
             cap: fields.number("slip_cap")?,
             greeting: fields.text("greeting")?.to_owned(),
             reference: fields.reference()?,
+            limit_key: fields.limit()?,
             created_at: fields.number("created_at")?,
             expires_at: fields.number("expires_at")?,
             due_shard: fields.has(keys::DUE_SHARD).then(|| fields.number(keys::DUE_SHARD)).transpose()?,

@@ -12,7 +12,7 @@ use shared::ledger::keys;
 use shared::ports::Key;
 
 use crate::confirm::Check;
-use crate::item::{Amounts, Best, Fields, Malformed, Name, Own, Packet, Refund, Slip, Sum};
+use crate::item::{Amounts, Best, Fields, Malformed, Name, Own, Packet, Refund, Slip, Sum, lists};
 use crate::layout::{part_start, shown};
 use crate::reader::{Item, ReadError};
 use crate::report::{Figures, Imbalance, Kind};
@@ -62,7 +62,9 @@ impl Run {
         };
         let mut wrong: Vec<Imbalance> = index(&packet).into_iter().collect();
         wrong.extend(self.debit(&packet).await?);
-        wrong.extend(self.reference(&packet).await?);
+        for list in lists(id, &packet.sender, packet.reference.as_ref(), packet.limit_key.as_ref()) {
+            wrong.extend(self.listed(&packet, list).await?);
+        }
         let (amounts, of_amounts) = self.amounts(&packet).await?;
         wrong.extend(of_amounts);
         let refunds = self.refunds(&packet).await?;
@@ -96,10 +98,8 @@ impl Run {
         Ok((found != expected).then(|| Imbalance::new(Kind::Debit, shown(&key), expected, found)))
     }
 
-    /// A packet with a reference is found under it.
-    async fn reference(&self, packet: &Packet) -> Result<Option<Imbalance>, ReadError> {
-        let Some(reference) = &packet.reference else { return Ok(None) };
-        let key = keys::reference(reference, packet.id);
+    /// A packet with a reference is found under it, and one with a limit under the limit's key.
+    async fn listed(&self, packet: &Packet, key: Key) -> Result<Option<Imbalance>, ReadError> {
         let expected = format!("packet {} at {}", packet.id, packet.created_at);
         let found = match self.reader.get(key.clone()).await? {
             None => "no such item".to_owned(),

@@ -40,7 +40,9 @@ pub enum Kind {
     SendKeys,
     /// A day whose sum differs from the sends that count towards its limit.
     Days,
-    /// A packet that is missing under its reference, or is under one that it does not have.
+    /// What a user has won towards a limit that differs from the claims that count towards it.
+    Limits,
+    /// A packet that is missing under its reference or the key of its limit, or is under one that it does not have.
     Reference,
     /// A user's timeline that differs from their deposits, refunds and withdrawals.
     Timeline,
@@ -66,6 +68,7 @@ impl Kind {
             Self::Wallet => "wallet",
             Self::SendKeys => "send-keys",
             Self::Days => "days",
+            Self::Limits => "limits",
             Self::Reference => "reference",
             Self::Timeline => "timeline",
         }

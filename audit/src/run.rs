@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 
 use shared::batching::{Cache, cache};
-use shared::domain::{PacketId, Reference, UserId};
+use shared::domain::{LimitKey, PacketId, Reference, UserId};
 use shared::ledger::keys;
+use shared::ports::Key;
 
 use crate::confirm::{Check, Rereads};
-use crate::item::{Fields, Malformed};
+use crate::item::{Fields, Malformed, lists};
 use crate::layout::shown;
 use crate::reader::{Item, ReadError, Reader, Since};
 use crate::report::Report;
@@ -45,6 +46,7 @@ pub(crate) struct Outline {
     pub total: u64,
     pub count: u32,
     pub reference: Option<Reference>,
+    pub limit_key: Option<LimitKey>,
     pub created_at: u64,
     pub expires_at: u64,
 }
@@ -119,9 +121,15 @@ impl Outline {
             total: fields.number("total_amount")?,
             count: fields.slip("slip_count")?,
             reference: fields.reference()?,
+            limit_key: fields.limit()?,
             created_at: fields.number("created_at")?,
             expires_at: fields.number("expires_at")?,
         })
+    }
+
+    /// The items of the lists that the packet with this id must be in.
+    pub fn lists(&self, id: PacketId) -> Vec<Key> {
+        lists(id, &self.sender, self.reference.as_ref(), self.limit_key.as_ref())
     }
 }
 

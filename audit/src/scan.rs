@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use shared::domain::{PacketId, Reference, UserId};
+use shared::domain::{PacketId, UserId};
 use shared::ledger::keys;
 use shared::ports::Key;
 
@@ -20,8 +20,8 @@ pub(crate) enum Lead {
     Owner(UserId),
     /// An item exists, so its packet must exist, with that slip or part.
     Member(PacketId, Place),
-    /// An item says that this packet has this reference, so it must have it.
-    Referenced(Reference, PacketId),
+    /// The item with this key says that this packet has a reference, or a limit with a key, so it must have it.
+    Listed(Key, PacketId),
     /// The key has no meaning.
     Unknown(Key),
 }
@@ -40,8 +40,7 @@ impl Lead {
             Self::To(subject) => subject.key(),
             Self::Owner(user) => shown(&keys::wallet(user)),
             Self::Member(id, place) => shown(&place.name(*id)),
-            Self::Referenced(reference, id) => shown(&keys::reference(reference, *id)),
-            Self::Unknown(key) => shown(key),
+            Self::Listed(key, _) | Self::Unknown(key) => shown(key),
         }
     }
 }
@@ -68,14 +67,14 @@ impl Run {
         for key in items.iter().filter_map(key_of) {
             match Name::of(&key) {
                 None => drop(leads.insert(Lead::Unknown(key))),
-                Some(Name::Receiver | Name::Sending) => {}
+                Some(Name::Receiver | Name::Sending | Name::CloseOrder) => {}
                 Some(Name::Packet(id)) => drop(leads.insert(Lead::To(Subject::Packet(id)))),
                 Some(Name::Amounts(part)) => drop(leads.insert(Lead::Member(part.packet, Place::Part(part.index)))),
                 Some(Name::Decision(id, slip)) => {
                     leads.insert(Lead::Member(id, Place::Slip(slip)));
                     decided.insert(id);
                 }
-                Some(Name::Reference(reference, id)) => drop(leads.insert(Lead::Referenced(reference, id))),
+                Some(Name::Reference(_, id) | Name::Limited(.., id)) => drop(leads.insert(Lead::Listed(key, id))),
                 Some(Name::Of(user, Own::Wallet)) => drop(leads.insert(Lead::To(Subject::Wallet(user)))),
                 Some(Name::Of(user, _)) if self.since.is_none() => drop(leads.insert(Lead::Owner(user))),
                 Some(Name::Of(user, _)) => leads.extend(self.first_lead(Subject::Wallet(user))),

@@ -39,6 +39,9 @@ struct Totals {
     /// What counts towards the limit of each day: as the day's item says, and as the debits say.
     days: BTreeMap<String, Sum>,
     sent_on: BTreeMap<String, Sum>,
+    /// What counts towards each limit of wins, named by its sender and its key: as its item says, and as the claims say.
+    won: BTreeMap<String, Sum>,
+    claimed_towards: BTreeMap<String, Sum>,
     /// Deposits, refunds and withdrawals: their number, and the sum of the hashes of all that they say.
     untimed: (u64, u128),
     /// Their copies in the timeline, likewise.
@@ -259,6 +262,9 @@ impl Totals {
             Own::Claim(packet) => {
                 Fields(item).signer()?;
                 let claim = Slip::claim(user.clone(), item)?;
+                if let Some(limit) = fields.limit_of_claim()? {
+                    self.claimed_towards.entry(limit).or_default().add(Sum { count: 1, amount: claim.amount });
+                }
                 wallet.balance += i128::from(claim.amount);
                 wallet.claims = (wallet.claims.0 + 1, wallet.claims.1 + i128::from(claim.amount));
                 Some((packet, Linked::Claim(claim)))
@@ -268,6 +274,12 @@ impl Totals {
                 let day = key_of(item).and_then(|key| key.sk.strip_prefix(keys::DAY).map(str::to_owned));
                 let sum = Sum { count: fields.number("sent_count")?, amount: fields.number("sent_amount")? };
                 self.days.entry(day.unwrap_or_default()).or_default().add(sum);
+                return Ok(None);
+            }
+            Own::Won => {
+                let limit = key.sk.strip_prefix(keys::WON).unwrap_or_default().to_owned();
+                let sum = Sum { count: fields.number("wins")?, amount: amount()? };
+                self.won.entry(limit).or_default().add(sum);
                 return Ok(None);
             }
             Own::Sent(packet) => {
@@ -333,13 +345,19 @@ impl Totals {
             }
             _ => {}
         }
-        if self.days != self.sent_on {
-            let all = self.days.keys().chain(self.sent_on.keys()).collect::<BTreeSet<_>>();
-            let of = |sums: &BTreeMap<String, Sum>, day: &str| sums.get(day).copied().unwrap_or_default();
-            for day in all.into_iter().filter(|day| of(&self.days, day) != of(&self.sent_on, day)) {
-                let say = |sum: Sum| format!("{} in {} packets", sum.amount, sum.count);
-                let (expected, found) = (say(of(&self.sent_on, day)), say(of(&self.days, day)));
-                wrong.push(Imbalance::new(Kind::Days, shown(&keys::day(user, day)), expected, found));
+        let counted = [
+            (Kind::Days, keys::DAY, &self.sent_on, &self.days),
+            (Kind::Limits, keys::WON, &self.claimed_towards, &self.won),
+        ];
+        for (kind, prefix, expected, found) in counted {
+            let all = expected.keys().chain(found.keys()).collect::<BTreeSet<_>>();
+            for name in all {
+                let [expected, found] = [expected, found].map(|sums| sums.get(name).copied().unwrap_or_default());
+                if expected != found {
+                    let say = |sum: Sum| format!("{} in {} packets", sum.amount, sum.count);
+                    let key = Key { pk: keys::user(user), sk: format!("{prefix}{name}") };
+                    wrong.push(Imbalance::new(kind, shown(&key), say(expected), say(found)));
+                }
             }
         }
         if self.keys != self.sent {

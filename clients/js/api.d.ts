@@ -84,6 +84,9 @@ export interface paths {
          *     the answer is `not_started`, with the time after which to ask again. If the operator has closed the packet, losers are answered
          *     `closed`; from `expires_at` on it may be `expired` again.
          *
+         *     A user who has won as much as the packet's `limit` allows is answered `limit_reached`, and so is one who would exceed it with the
+         *     slip that was free. The slip stays for others. In a random split, another try may find a smaller slip.
+         *
          *     A `grabbed` answer is a promise. A repeated request gets the same slip, amount and time again, with
          *     `"replayed": true`. That holds without the passphrase too, and after the packet is sold out, expired or settled.
          *
@@ -708,6 +711,101 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/operator/claims": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Report all claims of packets that belong together
+         * @description All claims of the sender's packets with this reference or with this key of a limit; with both, of those that have both. The oldest
+         *     packet comes first, and its claims are in the order of the slips. They come from the ledger. With `GRAB_ACK=redis`, a slip of the
+         *     last minute may be missing. While packets are open, a page that was read before may gain claims.
+         *
+         *     With `Accept: text/csv` the answer is one file for a spreadsheet, with all claims and a last line with their sums. The file has at
+         *     most 25,000 claims; for more, read pages. It is the same file each time once every packet is settled. Before that its name ends
+         *     with `-provisional`, and so does its header line.
+         */
+        get: operations["reportClaims"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/operator/references/{reference}": {
+        parameters: {
+            query: {
+                /**
+                 * @description The user who sent the packets.
+                 * @example alice
+                 */
+                sender_id: components["parameters"]["SenderId"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The reference that the packets were sent with.
+                 * @example nye-2027
+                 */
+                reference: components["parameters"]["ReferenceInPath"];
+            };
+            cookie?: never;
+        };
+        /**
+         * What became of the money of all packets with a reference
+         * @description Of all packets of the sender with this reference, the oldest first. It reads every decision in the ledger. With `GRAB_ACK=redis`, a
+         *     slip of the last minute may be missing. Without such a packet all numbers are 0.
+         */
+        get: operations["getReference"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/operator/references/{reference}/close": {
+        parameters: {
+            query: {
+                /**
+                 * @description The user who sent the packets.
+                 * @example alice
+                 */
+                sender_id: components["parameters"]["SenderId"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The reference that the packets were sent with.
+                 * @example nye-2027
+                 */
+                reference: components["parameters"]["ReferenceInPath"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Close all packets with a reference
+         * @description Closes each packet of the sender with this reference that is open or scheduled, the oldest first, as `closePacket` does. Others stay
+         *     as they are. The answer is that of `getReference`.
+         *
+         *     Repeating it is safe. After a 503 some packets may be closed and others not; repeat the request, and it closes the rest. A packet that
+         *     was closed before keeps its first reason.
+         */
+        post: operations["closeReference"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/operator/users/{user_id}/suspension": {
         parameters: {
             query?: never;
@@ -973,6 +1071,11 @@ export interface components {
             [key: string]: string | null;
         };
         /**
+         * @description The sender's own name for what the packets with one limit share, such as an evening
+         * @example nye-2027
+         */
+        LimitKey: string;
+        /**
          * @description Has no control characters. It is normalised before it is compared: NFKC, without invisible characters, without
          *     white space at its ends. So width and composition do not matter; upper and lower case do. The normalised form has 1
          *     to 64 characters.
@@ -1012,6 +1115,19 @@ export interface components {
             cover?: components["schemas"]["Cover"] | null;
             reference?: components["schemas"]["Reference"] | null;
             metadata?: components["schemas"]["SendMetadata"] | null;
+            /**
+             * @description What one user wins at most of all of the sender's packets whose limit has the same key. Each packet is judged by its own numbers.
+             *     A deployment with `GRAB_ACK=redis` refuses it.
+             */
+            limit?: components["schemas"]["WinLimitRequest"] | null;
+        };
+        /** @description The key, and `wins` or `amount` or both */
+        WinLimitRequest: {
+            key: components["schemas"]["LimitKey"];
+            /** @description How often a user wins at most */
+            wins?: number | null;
+            /** @description How much a user wins at most, in minor units */
+            amount?: number | null;
         };
         GrabRequest: {
             /** @description The packet's passphrase. It is normalised as in a send. If the packet has none, any value is ignored. */
@@ -1109,11 +1225,18 @@ export interface components {
             has_passphrase: boolean;
             /** @description `ticket`: a grab needs a ticket. Null: it does not. */
             eligibility: components["schemas"]["Eligibility"] | null;
+            /** @description What one user wins at most of this packet and others of its sender, or null. */
+            limit: components["schemas"]["WinLimit"] | null;
             claimed_count: components["schemas"]["PartialCount"];
             claimed_amount: components["schemas"]["PartialAmount"];
             refunded_amount: components["schemas"]["PartialAmount"];
             /** @description The user's own claim, or null. */
             mine: components["schemas"]["ClaimOfPacket"] | null;
+            /**
+             * @description The next round in which the user may still win: the sender's next packet with the same reference and the same key of a limit that
+             *     is not over. Only in the view of a single packet with a limit, by a user who has a slip of it. Otherwise null.
+             */
+            next: components["schemas"]["NextRound"] | null;
             /**
              * @description The largest claim; on a tie, the earliest. Null until every slip is claimed or refunded.
              *     Also null if nobody claimed a slip.
@@ -1128,13 +1251,34 @@ export interface components {
             reference?: components["schemas"]["Reference"] | null;
             /** @description The users who may grab, sorted; null if all may. Shown to the sender and the operator only, and not in lists. */
             recipients?: components["schemas"]["UserId"][] | null;
-            /** @description Null if the packet has none. Shown to the sender and the operator only, and not in lists. */
+            /** @description Null if the packet has none. Shown to the sender and the operator only. */
             metadata?: components["schemas"]["Metadata"] | null;
             /**
              * @description The server's time when it made this answer, for countdowns. In the view of a single packet only. It is no part of the
              *     `ETag`: an answer from a cache, or one that a 304 confirmed, has the time at which it was made.
              */
             now?: components["schemas"]["Timestamp"];
+        };
+        NextRound: {
+            packet_id: components["schemas"]["PacketId"];
+            /** @description When grabs begin or began. Null if they began when it was sent. */
+            starts_at: components["schemas"]["Timestamp"] | null;
+        };
+        /**
+         * @description The limit of all packets of one sender that have this key. `wins_left` and `amount_left` are the user's own, in the view of a single
+         *     packet. They are null in lists, in the answer to a send, for the operator, and once nothing in the packet can change. Each
+         *     number that the limit does not have is null too.
+         */
+        WinLimit: {
+            key: components["schemas"]["LimitKey"];
+            /** @description How often a user wins at most */
+            wins: number | null;
+            /** @description How much a user wins at most, in minor units */
+            amount: number | null;
+            /** @description How often the user may still win */
+            wins_left: number | null;
+            /** @description How much the user may still win, in minor units */
+            amount_left: number | null;
         };
         ClaimOfPacket: {
             slip: components["schemas"]["SlipIndex"];
@@ -1165,7 +1309,7 @@ export interface components {
             user_id: components["schemas"]["UserId"];
             amount: components["schemas"]["SlipAmount"];
         };
-        GrabResult: components["schemas"]["Grabbed"] | components["schemas"]["SoldOut"] | components["schemas"]["Expired"] | components["schemas"]["Closed"] | components["schemas"]["NotStarted"];
+        GrabResult: components["schemas"]["Grabbed"] | components["schemas"]["SoldOut"] | components["schemas"]["Expired"] | components["schemas"]["Closed"] | components["schemas"]["LimitReached"] | components["schemas"]["NotStarted"];
         Grabbed: {
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -1202,6 +1346,14 @@ export interface components {
              * @enum {string}
              */
             outcome: "closed";
+            packet_id: components["schemas"]["PacketId"];
+        };
+        LimitReached: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            outcome: "limit_reached";
             packet_id: components["schemas"]["PacketId"];
         };
         NotStarted: {
@@ -1333,6 +1485,64 @@ export interface components {
         FoundPackets: {
             packets: components["schemas"]["Packet"][];
             next_cursor: components["schemas"]["NextCursor"];
+        };
+        ReportedClaims: {
+            claims: components["schemas"]["ReportedClaim"][];
+            next_cursor: components["schemas"]["NextCursor"];
+        };
+        ReportedClaim: {
+            packet_id: components["schemas"]["PacketId"];
+            /** @description That of the packet, or null. */
+            metadata: components["schemas"]["Metadata"] | null;
+            /** @description The winner */
+            user_id: components["schemas"]["UserId"];
+            slip: components["schemas"]["SlipIndex"];
+            amount: components["schemas"]["SlipAmount"];
+            currency: components["schemas"]["Currency"];
+            grabbed_at: components["schemas"]["Timestamp"];
+        };
+        /**
+         * @description CSV (RFC 4180) in UTF-8, with a byte order mark and a header line. `round` is the text of that key of the packet's metadata. Before
+         *     each id, and before a text that a spreadsheet would compute, stands an apostrophe. The last line begins with `sum`; it has the number
+         *     of claims and their amount. While a claim may still come, there is one more column, `provisional`, whose cells say `yes`.
+         */
+        ClaimsSheet: string;
+        ReferenceTotals: {
+            reference: components["schemas"]["Reference"];
+            sender_id: components["schemas"]["UserId"];
+            currency: components["schemas"]["Currency"];
+            total_amount: components["schemas"]["AmountOfAll"];
+            won_count: components["schemas"]["CountOfAll"];
+            won_amount: components["schemas"]["AmountOfAll"];
+            refunded_amount: components["schemas"]["AmountOfAll"];
+            /** @description What is neither won nor refunded */
+            undecided_amount: components["schemas"]["AmountOfAll"];
+            /** @description How many users have won */
+            users: components["schemas"]["CountOfAll"];
+            /** @description Each packet, the oldest first */
+            packets: components["schemas"]["ReferencedPacket"][];
+        };
+        /** @description A sum over all packets, in minor units */
+        AmountOfAll: number;
+        /** @description A number over all packets */
+        CountOfAll: number;
+        ReferencedPacket: {
+            packet_id: components["schemas"]["PacketId"];
+            /** @description As the ledger knows it. */
+            status: components["schemas"]["Status"];
+            /** @description Null if the packet has none. */
+            metadata: components["schemas"]["Metadata"] | null;
+            created_at: components["schemas"]["Timestamp"];
+            /** @description The time before which nobody can grab it. Null if it could be grabbed at once. */
+            starts_at: components["schemas"]["Timestamp"] | null;
+            expires_at: components["schemas"]["Timestamp"];
+            count: components["schemas"]["SlipCount"];
+            total_amount: components["schemas"]["TotalAmount"];
+            won_count: components["schemas"]["PartialCount"];
+            won_amount: components["schemas"]["PartialAmount"];
+            refunded_amount: components["schemas"]["PartialAmount"];
+            /** @description What is neither won nor refunded */
+            undecided_amount: components["schemas"]["PartialAmount"];
         };
         UserClaims: {
             claims: components["schemas"]["UserClaim"][];
@@ -1937,6 +2147,36 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
+        /** @description The sender, the reference, the key, the limit or the cursor is not valid. Or the file would have more than 25,000 claims. */
+        InvalidReport: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description The reference, the sender or the reason is missing or not valid. */
+        InvalidReference: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description What became of the money, in sum and of each packet. */
+        ReferenceShown: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ReferenceTotals"];
+            };
+        };
         /** @description The route is for the operator only. Or the packet has recipients, and the user is neither one of them nor its sender. */
         ForUserForbidden: {
             headers: {
@@ -2241,6 +2481,16 @@ export interface components {
          */
         Reference: components["schemas"]["Reference"];
         /**
+         * @description The reference that the packets were sent with.
+         * @example nye-2027
+         */
+        ReferenceInPath: components["schemas"]["Reference"];
+        /**
+         * @description The user who sent the packets.
+         * @example alice
+         */
+        SenderId: components["schemas"]["UserId"];
+        /**
          * @description The maximum number of rows in a page.
          * @example 50
          */
@@ -2351,6 +2601,11 @@ export interface components {
          * @example true
          */
         IdempotentReplayed: "true";
+        /**
+         * @description With `text/csv`, the name of the file. It has the reference, or else the key of the limit.
+         * @example attachment; filename="claims-nye-2027.csv"
+         */
+        ContentDisposition: string;
         /**
          * @description Seconds to wait before repeating the request. API Gateway's own answers lack it.
          * @example 1
@@ -3457,6 +3712,127 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["PacketNotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            413: components["responses"]["PayloadTooLarge"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    reportClaims: {
+        parameters: {
+            query: {
+                /**
+                 * @description The user who sent the packets.
+                 * @example alice
+                 */
+                sender_id: components["parameters"]["SenderId"];
+                /**
+                 * @description The reference that the packets were sent with. Without it, `limit_key` is required.
+                 * @example nye-2027
+                 */
+                reference?: components["schemas"]["Reference"];
+                /**
+                 * @description The key of the packets' limit.
+                 * @example nye-2027
+                 */
+                limit_key?: components["schemas"]["LimitKey"];
+                /**
+                 * @description The maximum number of rows in a page.
+                 * @example 50
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The `next_cursor` of the previous page, unchanged. It is valid for this list only.
+                 * @example TzeHya0fMw
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of claims, or the file. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "Content-Disposition": components["headers"]["ContentDisposition"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReportedClaims"];
+                    "text/csv": components["schemas"]["ClaimsSheet"];
+                };
+            };
+            400: components["responses"]["InvalidReport"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getReference: {
+        parameters: {
+            query: {
+                /**
+                 * @description The user who sent the packets.
+                 * @example alice
+                 */
+                sender_id: components["parameters"]["SenderId"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The reference that the packets were sent with.
+                 * @example nye-2027
+                 */
+                reference: components["parameters"]["ReferenceInPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["ReferenceShown"];
+            400: components["responses"]["InvalidReference"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["RouteNotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    closeReference: {
+        parameters: {
+            query: {
+                /**
+                 * @description The user who sent the packets.
+                 * @example alice
+                 */
+                sender_id: components["parameters"]["SenderId"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The reference that the packets were sent with.
+                 * @example nye-2027
+                 */
+                reference: components["parameters"]["ReferenceInPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: components["requestBodies"]["Reason"];
+        responses: {
+            200: components["responses"]["ReferenceShown"];
+            400: components["responses"]["InvalidReference"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["RouteNotFound"];
             405: components["responses"]["MethodNotAllowed"];
             413: components["responses"]["PayloadTooLarge"];
             429: components["responses"]["TooManyRequests"];

@@ -25,6 +25,7 @@ export function newKey(): string;
 /** @typedef {Page & {order?: 'slip' | 'newest' | undefined, after?: string | null | undefined}} ClaimsPage */
 /** @typedef {{from?: string | undefined, to?: string | undefined, kind?: 'claim' | 'deposit' | 'refund' | 'return' | 'sent' | 'withdrawal' | undefined}} Filters */
 /** @typedef {Page & Filters} MovementsPage */
+/** @typedef {{reference?: string | undefined, limitKey?: string | undefined}} Selected By their reference, the key of their limit, or both. */
 /** @typedef {{signal?: AbortSignal | undefined}} Call */
 /** @typedef {Call & {ticket?: string | undefined}} Ticketed The app's word that the user may grab, for a packet with `eligibility: ticket`. */
 /** @typedef {Headers | Record<string, string>} HeadersOfCaller */
@@ -172,10 +173,12 @@ export class Hongbao {
         slip_cap: import("./api.d.ts").components["schemas"]["SlipAmount"];
         has_passphrase: boolean;
         eligibility: import("./api.d.ts").components["schemas"]["Eligibility"] | null;
+        limit: import("./api.d.ts").components["schemas"]["WinLimit"] | null;
         claimed_count: import("./api.d.ts").components["schemas"]["PartialCount"];
         claimed_amount: import("./api.d.ts").components["schemas"]["PartialAmount"];
         refunded_amount: import("./api.d.ts").components["schemas"]["PartialAmount"];
         mine: import("./api.d.ts").components["schemas"]["ClaimOfPacket"] | null;
+        next: import("./api.d.ts").components["schemas"]["NextRound"] | null;
         best: import("./api.d.ts").components["schemas"]["BestClaim"] | null;
         seed: import("./api.d.ts").components["schemas"]["Digest"] | null;
         reference?: import("./api.d.ts").components["schemas"]["Reference"] | null;
@@ -432,10 +435,12 @@ export class Hongbao {
         slip_cap: import("./api.d.ts").components["schemas"]["SlipAmount"];
         has_passphrase: boolean;
         eligibility: import("./api.d.ts").components["schemas"]["Eligibility"] | null;
+        limit: import("./api.d.ts").components["schemas"]["WinLimit"] | null;
         claimed_count: import("./api.d.ts").components["schemas"]["PartialCount"];
         claimed_amount: import("./api.d.ts").components["schemas"]["PartialAmount"];
         refunded_amount: import("./api.d.ts").components["schemas"]["PartialAmount"];
         mine: import("./api.d.ts").components["schemas"]["ClaimOfPacket"] | null;
+        next: import("./api.d.ts").components["schemas"]["NextRound"] | null;
         best: import("./api.d.ts").components["schemas"]["BestClaim"] | null;
         seed: import("./api.d.ts").components["schemas"]["Digest"] | null;
         reference?: import("./api.d.ts").components["schemas"]["Reference"] | null;
@@ -452,6 +457,55 @@ export class Hongbao {
      * @returns {Promise<Packet>}
      */
     closePacket(packetId: string, reason: string, { signal }?: Call): Promise<Packet>;
+    /**
+     * For the operator: returns one page of all claims of a sender's packets that belong together, the oldest packet first.
+     * @param {string} senderId
+     * @param {Selected & Page & Call} page
+     * @returns {Promise<Schemas['ReportedClaims']>}
+     */
+    reportClaims(senderId: string, page: Selected & Page & Call): Promise<Schemas["ReportedClaims"]>;
+    /**
+     * For the operator: yields all claims of a sender's packets that belong together, the oldest packet first.
+     * @param {string} senderId
+     * @param {Selected & Call} packets
+     */
+    allReportedClaims(senderId: string, packets: Selected & Call): AsyncGenerator<{
+        packet_id: import("./api.d.ts").components["schemas"]["PacketId"];
+        metadata: import("./api.d.ts").components["schemas"]["Metadata"] | null;
+        user_id: import("./api.d.ts").components["schemas"]["UserId"];
+        slip: import("./api.d.ts").components["schemas"]["SlipIndex"];
+        amount: import("./api.d.ts").components["schemas"]["SlipAmount"];
+        currency: import("./api.d.ts").components["schemas"]["Currency"];
+        grabbed_at: import("./api.d.ts").components["schemas"]["Timestamp"];
+    }, void, void>;
+    /**
+     * For the operator: returns the same as a CSV file of at most 25,000 claims. `text` begins with a byte order mark, as spreadsheets need it.
+     * @param {string} senderId
+     * @param {Selected & Call} packets
+     * @returns {Promise<{name: string, text: string}>}
+     */
+    claimsSheet(senderId: string, { signal, ...packets }: Selected & Call): Promise<{
+        name: string;
+        text: string;
+    }>;
+    /**
+     * For the operator: returns what became of the money of all packets of a sender with a reference.
+     * @param {string} senderId
+     * @param {string} reference
+     * @param {Call} [call]
+     * @returns {Promise<Schemas['ReferenceTotals']>}
+     */
+    reference(senderId: string, reference: string, call?: Call): Promise<Schemas["ReferenceTotals"]>;
+    /**
+     * For the operator: closes all packets of a sender with a reference that are open or scheduled. After an error, the same again closes the
+     * rest.
+     * @param {string} senderId
+     * @param {string} reference
+     * @param {string} reason 1 to 200 characters
+     * @param {Call} [call]
+     * @returns {Promise<Schemas['ReferenceTotals']>}
+     */
+    closeReference(senderId: string, reference: string, reason: string, { signal }?: Call): Promise<Schemas["ReferenceTotals"]>;
     /**
      * For the operator: returns whether packets can be sent.
      * @param {Call} [call]
@@ -532,6 +586,13 @@ export type Filters = {
     kind?: "claim" | "deposit" | "refund" | "return" | "sent" | "withdrawal" | undefined;
 };
 export type MovementsPage = Page & Filters;
+/**
+ * By their reference, the key of their limit, or both.
+ */
+export type Selected = {
+    reference?: string | undefined;
+    limitKey?: string | undefined;
+};
 export type Call = {
     signal?: AbortSignal | undefined;
 };

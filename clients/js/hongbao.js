@@ -20,6 +20,7 @@
 /** @typedef {Page & {order?: 'slip' | 'newest' | undefined, after?: string | null | undefined}} ClaimsPage */
 /** @typedef {{from?: string | undefined, to?: string | undefined, kind?: 'claim' | 'deposit' | 'refund' | 'return' | 'sent' | 'withdrawal' | undefined}} Filters */
 /** @typedef {Page & Filters} MovementsPage */
+/** @typedef {{reference?: string | undefined, limitKey?: string | undefined}} Selected By their reference, the key of their limit, or both. */
 /** @typedef {{signal?: AbortSignal | undefined}} Call */
 /** @typedef {Call & {ticket?: string | undefined}} Ticketed The app's word that the user may grab, for a packet with `eligibility: ticket`. */
 /** @typedef {Headers | Record<string, string>} HeadersOfCaller */
@@ -459,6 +460,62 @@ export class Hongbao {
   }
 
   /**
+   * For the operator: returns one page of all claims of a sender's packets that belong together, the oldest packet first.
+   * @param {string} senderId
+   * @param {Selected & Page & Call} page
+   * @returns {Promise<Schemas['ReportedClaims']>}
+   */
+  reportClaims(senderId, page) {
+    return this.#json('GET', claimsOf(senderId, page), page);
+  }
+
+  /**
+   * For the operator: yields all claims of a sender's packets that belong together, the oldest packet first.
+   * @param {string} senderId
+   * @param {Selected & Call} packets
+   */
+  allReportedClaims(senderId, packets) {
+    return every((page) => this.reportClaims(senderId, { ...packets, ...page }), (page) => page.claims);
+  }
+
+  /**
+   * For the operator: returns the same as a CSV file of at most 25,000 claims. `text` begins with a byte order mark, as spreadsheets need it.
+   * @param {string} senderId
+   * @param {Selected & Call} packets
+   * @returns {Promise<{name: string, text: string}>}
+   */
+  async claimsSheet(senderId, { signal, ...packets }) {
+    const response = await this.#request('GET', claimsOf(senderId, packets), { signal, headers: { Accept: 'text/csv' } });
+    const name = /filename="(.+)"/.exec(response.headers.get('Content-Disposition') ?? '')?.[1] ?? 'claims.csv';
+    const text = new TextDecoder('utf-8', { ignoreBOM: true }).decode(await response.arrayBuffer());
+    return from(response, { name, text });
+  }
+
+  /**
+   * For the operator: returns what became of the money of all packets of a sender with a reference.
+   * @param {string} senderId
+   * @param {string} reference
+   * @param {Call} [call]
+   * @returns {Promise<Schemas['ReferenceTotals']>}
+   */
+  reference(senderId, reference, call = {}) {
+    return this.#json('GET', path`/operator/references/${reference}?sender_id=${senderId}`, call);
+  }
+
+  /**
+   * For the operator: closes all packets of a sender with a reference that are open or scheduled. After an error, the same again closes the
+   * rest.
+   * @param {string} senderId
+   * @param {string} reference
+   * @param {string} reason 1 to 200 characters
+   * @param {Call} [call]
+   * @returns {Promise<Schemas['ReferenceTotals']>}
+   */
+  closeReference(senderId, reference, reason, { signal } = {}) {
+    return this.#json('POST', path`/operator/references/${reference}/close?sender_id=${senderId}`, { body: { reason }, signal });
+  }
+
+  /**
    * For the operator: returns whether packets can be sent.
    * @param {Call} [call]
    * @returns {Promise<Schemas['Sending']>}
@@ -625,10 +682,15 @@ function path(texts, ...values) {
   return String.raw({ raw: texts }, ...values.map(encodeURIComponent));
 }
 
-/** @param {ClaimsPage & MovementsPage & {reference?: string, before?: string | undefined}} page */
+/** @param {string} sender_id @param {Selected & Page} packets */
+function claimsOf(sender_id, { limitKey, ...page }) {
+  return `/operator/claims${query({ ...page, sender_id, limit_key: limitKey })}`;
+}
+
+/** @param {ClaimsPage & MovementsPage & {reference?: string | undefined, before?: string | undefined, sender_id?: string, limit_key?: string | undefined}} page */
 function query(page) {
   const parameters = new URLSearchParams();
-  for (const name of /** @type {const} */ (['reference', 'before', 'order', 'after', 'from', 'to', 'kind', 'limit', 'cursor'])) {
+  for (const name of /** @type {const} */ (['sender_id', 'reference', 'limit_key', 'before', 'order', 'after', 'from', 'to', 'kind', 'limit', 'cursor'])) {
     const value = page[name] ?? '';
     if (value !== '') parameters.set(name, String(value));
   }

@@ -90,6 +90,8 @@ pub enum GrabEnd {
     Closed,
     /// The packet's start was ahead.
     NotStarted,
+    /// The user had won as much as the packet's limit allows.
+    LimitReached,
     /// It was refused: a bad request, no such packet, or not for this user.
     Refused,
     /// It has no outcome: a store did not answer, or there is a defect.
@@ -98,8 +100,16 @@ pub enum GrabEnd {
 
 impl GrabEnd {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Self; 7] =
-        [Self::Grabbed, Self::SoldOut, Self::Expired, Self::Closed, Self::NotStarted, Self::Refused, Self::Unavailable];
+    pub const ALL: [Self; 8] = [
+        Self::Grabbed,
+        Self::SoldOut,
+        Self::Expired,
+        Self::Closed,
+        Self::NotStarted,
+        Self::LimitReached,
+        Self::Refused,
+        Self::Unavailable,
+    ];
 
     /// The value of the dimension `Outcome`.
     pub const fn name(self) -> &'static str {
@@ -109,6 +119,7 @@ impl GrabEnd {
             Self::Expired => "expired",
             Self::Closed => "closed",
             Self::NotStarted => "not_started",
+            Self::LimitReached => "limit_reached",
             Self::Refused => "refused",
             Self::Unavailable => "unavailable",
         }
@@ -274,6 +285,7 @@ mod tests {
                 ("expired", 1),
                 ("closed", 1),
                 ("not_started", 1),
+                ("limit_reached", 1),
                 ("refused", 1),
                 ("unavailable", 1)
             ]

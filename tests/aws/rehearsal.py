@@ -255,7 +255,7 @@ class Night:
 
     def send(self, key):
         """A packet of alice's."""
-        terms = {"split": "equal", "total_amount": 1_000, "count": 10}
+        terms = {"split": "equal", "total_amount": 1_000, "count": 10, "reference": "evening"}
         return json.loads(ask(f"{self.engine.url}/packets", "POST", terms, X_User_Id="alice", Idempotency_Key=key)[1])["packet_id"]
 
     def grab(self, packet):
@@ -276,7 +276,8 @@ class Night:
         client("s3").create_bucket(Bucket="exports", CreateBucketConfiguration={"LocationConstraint": REGION})
         made = self.engine.admin("journal", "--day", DAY, "--day-zone", "Asia/Shanghai", "--output", str(self.folder / f"journal-{DAY}"))
         assert made.returncode == 0, made.stderr
-        (self.folder / "transfers.csv").write_text("id,kind,user,amount,currency,time\n")
+        for name in ["transfers.csv", "bank-2026-11-21.csv"]:
+            (self.folder / name).write_text("id,kind,user,amount,currency,time\n")
         deploy = client("codedeploy")
         deploy.create_application(applicationName="app", computePlatform="Lambda")
         deploy.create_deployment_group(applicationName="app", deploymentGroupName="Grab", serviceRoleArn=f"arn:aws:iam::{ACCOUNT}:role/r")
@@ -288,6 +289,10 @@ class Night:
             "NAME": hmac.digest(key.encode(), b"bob", "sha256").hex()[:12],
             "PACKET": packet,
             "SLIP": "0",
+            "SENDER": "alice",
+            "REFERENCE": "evening",
+            "DAY": "2026-11-21",
+            "NEXT_DAY": DAY,
             "USER_ID": "bob",
             "WITHDRAWAL": "payout-1",
             "PAID": "50",

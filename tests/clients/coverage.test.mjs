@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 
-import { Hongbao, Problem } from '../../clients/js/hongbao.js';
+import { Hongbao, Problem, requestIdOf } from '../../clients/js/hongbao.js';
 
 /** @type {Record<string, (client: Hongbao) => Promise<unknown>>} */
 const CALLS = {
@@ -36,6 +36,9 @@ const CALLS = {
   listAnyPacketClaims: (client) => client.anyClaims('p'),
   getShare: (client) => client.share('p', 'u'),
   closePacket: (client) => client.closePacket('p', 'r'),
+  reportClaims: (client) => client.reportClaims('u', { reference: 'r' }),
+  getReference: (client) => client.reference('u', 'r'),
+  closeReference: (client) => client.closeReference('u', 'r', 'x'),
   suspendUser: (client) => client.suspendUser('u', 'r'),
   getSending: (client) => client.sending(),
   decideSending: (client) => client.decideSending({ paused: true, reason: 'r' }),
@@ -90,4 +93,33 @@ test('a daily limit says when the user may send again', async () => {
     assert.deepEqual([error.code, error.resetsAt, error.limit], ['daily-limit-exceeded', body.resets_at, body.limit]);
     return true;
   });
+});
+
+test('the sheet of claims has its name and every byte of its text', async () => {
+  const sheet = '\ufeffpacket_id,round\r\nsum,\r\n';
+  /** @type {any[]} */
+  const asked = [];
+  const fetch = async (/** @type {any} */ url, /** @type {any} */ { headers } = {}) => {
+    asked.push([url, headers.get('Accept')]);
+    return new Response(sheet, { headers: { 'Content-Disposition': 'attachment; filename="claims-nye-provisional.csv"', 'X-Request-Id': 'x' } });
+  };
+  const client = new Hongbao({ baseUrl: 'http://hongbao.test', fetch });
+  const found = await client.claimsSheet('a+b', { reference: 'nye', limitKey: 'k:1' });
+  assert.deepEqual(found, { name: 'claims-nye-provisional.csv', text: sheet });
+  assert.equal(requestIdOf(found), 'x');
+  assert.deepEqual(asked, [['http://hongbao.test/operator/claims?sender_id=a%2Bb&reference=nye&limit_key=k%3A1', 'text/csv']]);
+});
+
+test('all reported claims are read page by page, with the same selection', async () => {
+  /** @type {string[]} */
+  const asked = [];
+  const fetch = async (/** @type {any} */ url) => {
+    const { search } = new URL(url);
+    asked.push(search);
+    return new Response(JSON.stringify({ claims: [{ slip: asked.length }], next_cursor: asked.length < 2 ? 'x' : null }));
+  };
+  const slips = [];
+  for await (const { slip } of new Hongbao({ baseUrl: 'http://hongbao.test', fetch }).allReportedClaims('u', { limitKey: 'k' })) slips.push(slip);
+  assert.deepEqual(slips, [1, 2]);
+  assert.deepEqual(asked, ['?sender_id=u&limit_key=k&limit=100', '?sender_id=u&limit_key=k&limit=100&cursor=x']);
 });

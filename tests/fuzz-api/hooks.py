@@ -98,6 +98,8 @@ def spare_most(case):
     if case.operation.label.endswith("/close") and given.get("packet_id") in ids("packets"):
         closable = ids("closable")
         case.path_parameters["packet_id"] = closable[zlib.crc32(given["packet_id"].encode()) % len(closable)]
+    if case.operation.label.endswith("/references/{reference}/close") and (case.query or {}).get("sender_id") in USERS:
+        case.query["sender_id"] = SUSPENDED
     if case.operation.label.endswith("/suspension") and given.get("user_id") in USERS:
         case.path_parameters["user_id"] = SUSPENDED
     if case.operation.label == "PUT /operator/sending" and isinstance(case.body, dict) and case.body.get("paused") is True:

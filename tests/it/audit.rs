@@ -9,7 +9,7 @@ use audit::{Kind, Progress, Report};
 use audit_function::Event;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
-use shared::domain::{Amount, Labels, PacketId, Timestamp, UserId, WithdrawalEnd, WithdrawalRequest};
+use shared::domain::{Amount, Labels, PacketId, Timestamp, UserId, WinLimit, WithdrawalEnd, WithdrawalRequest};
 use shared::service::{GrabOutcome, NewPacket};
 use tests::books::{auditor, full_report};
 use tests::{Promises, Setup, World, audit, packet, user, users};
@@ -41,7 +41,7 @@ enum Tampering {
 }
 
 use Kind::{
-    Amounts, ClaimWithoutDecision, Closing, Conservation, Days, Debit, Decision, DecisionWithoutClaim, Index,
+    Amounts, ClaimWithoutDecision, Closing, Conservation, Days, Debit, Decision, DecisionWithoutClaim, Index, Limits,
     Malformed, NoWallet, Orphan, Reference, Refunds, SendKeys, Timeline, UnknownItem, Wallet,
 };
 use Tampering::{Copied, Gone, Is, More, MoreInFirst, Says, Shifted, Without};
@@ -52,7 +52,7 @@ const NO_PACKET: &str = "38FS4S83HF3Y07WMYNH727QYT0";
 /// Prefixes of keys, the audit's name for what is wrong, and the changes of the items there that make it so.
 type Case = (&'static str, &'static str, Kind, &'static [Tampering]);
 
-const CASES: [Case; 66] = [
+const CASES: [Case; 74] = [
     ("USER#ann", "WALLET", Wallet, &[More("balance"), Is("balance", -1), More("claim_count"), More("claim_amount")]),
     ("USER#ann", "WALLET", Malformed, &[Says("balance", "much")]),
     ("USER#ann", "WALLET", NoWallet, &[Gone]),
@@ -112,6 +112,14 @@ const CASES: [Case; 66] = [
     ("PACKET#", "settled", Closing, &[More("refunded_amount"), More("best_amount"), Says("best_user", "zoe")]),
     ("PACKET#", "settled", Closing, &[Without("best_slip")]),
     ("PACKET#", "settled", Malformed, &[Without("settled_at"), Says("settled_at", "soon"), Says("status", "open")]),
+    ("USER#ann", "LIMIT#", Limits, &[More("wins"), More("amount"), Gone, Copied("", "LIMIT#sam#other")]),
+    ("USER#ann", "LIMIT#", Malformed, &[Without("wins")]),
+    ("USER#ann", "LIMIT#", UnknownItem, &[Copied("", "LIMIT#sam")]),
+    ("USER#ann", "CLAIM#", Limits, &[Without("limit_key"), Says("limit_key", "other")]),
+    ("PACKET#", "META", Malformed, &[Says("limit", "x")]),
+    ("LIMIT#", "", Reference, &[Gone, More("at"), Without("packet_id")]),
+    ("LIMIT#", "", Reference, &[Copied("LIMIT#sam#other", "{id}"), Copied("LIMIT#tom#k", "{id}")]),
+    ("LIMIT#", "", Orphan, &[Copied("", NO_PACKET)]),
     ("REF#", "", Reference, &[Gone, More("at"), Without("packet_id"), Says("packet_id", NO_PACKET)]),
     ("REF#", "", Reference, &[Copied("REF#order-18", "{id}")]),
     ("REF#", "", Orphan, &[Copied("", NO_PACKET)]),
@@ -128,7 +136,8 @@ async fn ledger() -> World {
     let process = world.process_with(Setup { daily_max: Some(Amount::new(5_000)), ..Setup::default() });
     let promises = Promises::default();
     let labels = Labels { reference: Some("order-17".parse().unwrap()), ..Labels::default() };
-    let over = process.send_funded(NewPacket { labels, ..packet(&user("sam"), 1_000, 10) }).await;
+    let limit = Some(WinLimit { key: "k".parse().unwrap(), wins: Some(2), amount: None });
+    let over = process.send_funded(NewPacket { labels, limit, ..packet(&user("sam"), 1_000, 10) }).await;
     for name in ["ann", "bob"] {
         promises.grab(&process, over.id, &user(name)).await.unwrap();
     }

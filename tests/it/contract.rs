@@ -6,6 +6,7 @@ pub mod spec;
 mod bodies;
 mod coverage;
 mod grab;
+mod limits;
 mod lists;
 mod operator;
 mod packet;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use audit::{Auditor, Progress};
 use futures::future::join_all;
 use local::dynamodb::DynamoDb;
-use serde_json::Value;
+use serde_json::{Value, json};
 use shared::domain::{Amount, PacketId, PartId, UserId, WithdrawalEnd, WithdrawalRequest};
 use shared::dynamodb::create_table;
 use shared::ledger::{EndOutcome, WithdrawalOutcome, keys};
@@ -108,10 +108,9 @@ async fn by_slips(slips: u32, until: Until) -> Measured {
     // A hash chose the part of the first two claims; all parts get an equal share of the others.
     place.claim(&process, &terms, 0, claimed - 2).await;
     let new = NEW_CLAIMS.min(slips / 10);
-    views(&place, &mut all, &format!("/packets/{id}"), (claimed, new), async || {
-        place.claim(&process, &terms, claimed - 2, claimed - 2 + new).await;
-    })
-    .await;
+    let path = format!("/packets/{id}");
+    let changes = async || place.claim(&process, &terms, claimed - 2, claimed - 2 + new).await;
+    Box::pin(views(&place, &mut all, &path, (claimed, new), changes)).await;
     if until == Until::Views {
         return all;
     }
@@ -315,10 +314,40 @@ async fn by_withdrawals(earlier: u32) -> Measured {
     all
 }
 
+/// What a limit costs that a packet of `slips` slips shares with others.
+async fn by_limited_slips(slips: u32) -> Measured {
+    let place = Place::new().await;
+    let process = place.process().await;
+    let mut all = Measured::default();
+    let sender = user("the-sender-1");
+    process.fund(&place, &sender, 3 * slips).await;
+    let limit = json!({"key": "evening", "wins": 1});
+    let plain = process.post(&place, &sender, slips).await;
+    let (cost, first) = place.cost(process.post_with(&place, &sender, slips, &limit)).await;
+    all.cost("send with a limit", cost);
+    let second = process.post_with(&place, &sender, slips, &limit).await;
+    // The first grab of a packet in a process reads its terms and amounts.
+    for id in [plain, first, second] {
+        assert!(grabbed(&process.grab(id, place.next_user().as_str()).await));
+    }
+    let winner = place.next_user();
+    for (action, id, outcome) in [
+        ("winning grab, no limit", plain, "grabbed"),
+        ("winning grab, with a limit", first, "grabbed"),
+        ("grab above the limit", second, "limit_reached"),
+    ] {
+        let (cost, answer) = place.cost(process.grab(id, winner.as_str())).await;
+        assert_eq!(answer.0, outcome, "{action}");
+        all.cost(action, cost);
+    }
+    all
+}
+
 const SLIPS: &str = "Growth by the slips of a packet";
 const PACKETS: &str = "Growth by the packets that a user has sent";
 const READERS: &str = "Growth by the readers of a packet";
 const AUDITS: &str = "Growth of an audit by slips";
+const LIMITS: &str = "Growth by the slips of packets with a limit";
 const WITHDRAWALS: &str = "Growth by the withdrawals that a user has had";
 
 /// What is measured by one number, at these sizes.
@@ -350,6 +379,19 @@ fn costs_grow_with_packets_readers_and_what_is_audited_no_more_than_they_may() {
     hold_to(&section(PACKETS, &[1, 300], by_packets), by_packets_grow);
     hold_to(&section(READERS, &[1, 1_000], by_readers), by_readers_grow);
     hold_to(&section(AUDITS, &[10, 100], of_audits), of_audits_grow);
+    let limits = section(LIMITS, &[10, 1_000], by_limited_slips);
+    hold_to(&limits, by_slips_grow);
+    let of = |action: &str| {
+        let costs = &limits.measured[0].costs;
+        costs.iter().find(|(name, _)| *name == action).map(|(_, cost)| *cost).unwrap()
+    };
+    let (plain, limited) = (of("winning grab, no limit"), of("winning grab, with a limit"));
+    // One item more, which is read before the slip is taken.
+    let more = [(Figure::WriteUnits, 2), (Figure::Reads, 1), (Figure::ReadUnits, 2)];
+    let expected = more.into_iter().fold(plain, |cost, (figure, by)| cost.with(figure, plain.get(figure) + by));
+    assert_eq!(limited.with(Figure::Moved, 0), expected.with(Figure::Moved, 0));
+    let known = of("grab above the limit");
+    assert_eq!([Figure::Calls, Figure::Transactions].map(|figure| known.get(figure)), [0, 0]);
     let withdrawals = section(WITHDRAWALS, &[1, 100], by_withdrawals);
     hold_to(&withdrawals, by_withdrawals_grow);
     let [first, _] = &withdrawals.measured[..] else { panic!("two sizes") };
@@ -369,6 +411,7 @@ fn page_of_figures() {
         (section(PACKETS, &[1, 10_000], by_packets), by_packets_grow),
         (section(READERS, &[1, 1_000], by_readers), by_readers_grow),
         (section(AUDITS, &[10, 100, 1_000], of_audits), of_audits_grow),
+        (section(LIMITS, &[10, 1_000], by_limited_slips), by_slips_grow),
         (section(WITHDRAWALS, &[1, 1_000], by_withdrawals), by_withdrawals_grow),
     ];
     write(all.iter().map(|(section, _)| section));

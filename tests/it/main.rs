@@ -6,6 +6,7 @@ mod admin;
 mod audit;
 mod contract;
 mod documents;
+mod evening;
 #[cfg(target_os = "linux")] // The emulator runs only there.
 mod functions;
 mod growth;

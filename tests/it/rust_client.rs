@@ -9,8 +9,8 @@ use client::webhooks::{
     WithdrawalVoided, verify, verify_at,
 };
 use client::{
-    Caller, Client, Error, GrabResult, Limit, MovementFilter, Packet, Page, ProblemCode, Retries, SendRequest, Split,
-    Status, Transport,
+    Caller, ClaimsSheet, Client, Error, GrabResult, Limit, MovementFilter, Packet, Page, ProblemCode, Retries,
+    Selection, SendLimit, SendRequest, Split, Status, Transport,
 };
 use futures::TryStreamExt;
 use http::{HeaderMap, HeaderName, Request, Response};
@@ -56,10 +56,46 @@ async fn a_stack_answers_the_client_whose_base_url_may_end_with_a_slash() {
     assert!(matches!(grabbed, GrabResult::Grabbed { amount: 100, replayed: false, .. }), "{grabbed:?}");
     let newest = alice.newest_claims(id, None, Page::default()).await.unwrap();
     assert_eq!(newest.claims, alice.claims(id, Page { limit: Some(1), cursor: None }).await.unwrap().claims);
+    evening(&operator, &alice).await;
     let bad = alice.send("k-2", &SendRequest::new(Split::Random, 0, 0)).await.unwrap_err();
     let Error::Problem(problem) = bad else { panic!("{bad:?}") };
     assert!(problem.errors.iter().any(|error| error.field == "count"), "{problem}");
     local.stop().await;
+}
+
+/// Two packets of which nobody wins more than one.
+async fn evening(operator: &Client, alice: &Client) {
+    let limit = SendLimit { key: "nye".to_owned(), wins: Some(1), amount: None };
+    let round = SendRequest {
+        reference: Some("nye".to_owned()),
+        metadata: Some([("round".to_owned(), "1".to_owned())].into()),
+        limit: Some(limit),
+        ..SendRequest::new(Split::Equal, 100, 2)
+    };
+    let (first, second) = (alice.send("r-1", &round).await.unwrap(), alice.send("r-2", &round).await.unwrap());
+    let carol = operator.for_user("carol");
+    assert!(matches!(carol.grab(&first.packet.packet_id, None).await.unwrap(), GrabResult::Grabbed { .. }));
+    let lost = carol.grab(&second.packet.packet_id, None).await.unwrap();
+    assert_eq!(lost, GrabResult::LimitReached { packet_id: second.packet.packet_id.clone() });
+    let seen = carol.packet(&second.packet.packet_id).await.unwrap().limit.unwrap();
+    assert_eq!((&*seen.key, seen.wins, seen.wins_left, seen.amount_left), ("nye", Some(1), Some(0), None));
+    let packets = Selection { sender_id: "alice", reference: Some("nye"), limit_key: Some("nye") };
+    let claims: Vec<_> = operator.all_reported_claims(packets).try_collect().await.unwrap();
+    assert_eq!((claims.len(), &*claims[0].user_id, claims[0].amount), (1, "carol", 50));
+    assert_eq!(claims[0].metadata, round.metadata);
+    let ClaimsSheet { name, text } = operator.claims_sheet(packets).await.unwrap();
+    assert_eq!(name, "claims-nye-provisional.csv");
+    assert!(text.starts_with("\u{feff}packet_id,") && text.contains(",'carol,50,0.50,CNY,"), "{text}");
+    let totals = operator.reference("alice", "nye").await.unwrap();
+    assert_eq!((totals.total_amount, totals.won_amount, totals.users, totals.packets.len()), (200, 50, 1, 2));
+    for _ in 0..2 {
+        let closed = operator.close_reference("alice", "nye", "the evening is over").await.unwrap();
+        let is_over = |status| matches!(status, Status::Closed | Status::Settled);
+        assert!(closed.packets.iter().all(|packet| is_over(packet.status)), "{closed:?}");
+    }
+    let unknown = Selection { sender_id: "alice", reference: None, limit_key: None };
+    let refused = operator.claims_sheet(unknown).await.unwrap_err();
+    assert_eq!(refused.code(), Some(ProblemCode::InvalidRequest));
 }
 
 #[test]
@@ -203,6 +239,7 @@ fn an_answer_of_a_later_version_reads() {
     packet["mine"]["later"] = json!(1);
     let packet: Packet = serde_json::from_value(packet).unwrap();
     assert_eq!((packet.status, packet.split, packet.claimed_count), (Status::Other, Split::Other, 2));
+    assert_eq!(packet.limit.and_then(|limit| limit.wins_left), Some(1));
     for outcome in [
         json!({"outcome": "resting", "packet_id": "p", "until": "x"}),
         json!({"outcome": "resting", "slip": {"a": 1}, "amount": "much"}),
@@ -284,6 +321,7 @@ async fn each_operation_of_the_document_has_a_method_that_sends_its_request_and_
     let operator = Client::new(recorder.clone(), "http://hongbao.test", Caller::Nobody);
     let user = operator.for_user("u");
     let (page, body) = (Page::default(), SendRequest::new(Split::Equal, 1, 1));
+    let packets = Selection { sender_id: "u", reference: Some("r"), limit_key: None };
     let mut called: Vec<(String, String)> = Vec::new();
     macro_rules! call {
         ($($operation:literal: $call:expr),* $(,)?) => {$(
@@ -322,6 +360,9 @@ async fn each_operation_of_the_document_has_a_method_that_sends_its_request_and_
         "listAnyPacketClaims": operator.any_claims("p", page),
         "getShare": operator.share("p", "u"),
         "closePacket": operator.close_packet("p", "r"),
+        "reportClaims": operator.report_claims(packets, page),
+        "getReference": operator.reference("u", "r"),
+        "closeReference": operator.close_reference("u", "r", "x"),
         "suspendUser": operator.suspend_user("u", "r", true),
         "getSending": operator.sending(),
         "decideSending": operator.pause_sending("r"),

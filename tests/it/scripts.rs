@@ -281,6 +281,7 @@ impl Packet {
             expires_at: now.after(AN_HOUR),
             ack: AckMode::Ledger,
             guard: Guard::default(),
+            limit: None,
             labels: shared::domain::Labels::default(),
         };
         Self { part: PartId { packet: id, index: 0 }, terms }

@@ -7,9 +7,11 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use futures::future::join_all;
 use redis::cmd;
-use shared::domain::{AckMode, Terms};
-use shared::ledger::keys;
-use shared::service::{Failure, GrabOutcome, Report, Status};
+use shared::domain::{AckMode, Intervention, Labels, Terms, Timestamp};
+use shared::dynamodb::SdkTable;
+use shared::ledger::{CloseOrder, Ledger, keys};
+use shared::ports::System;
+use shared::service::{Failure, GrabOutcome, NewPacket, Report, Status};
 use tests::hot::hold_only;
 use tests::{Process, Promises, Setup, World, audit, packet, user, users};
 
@@ -332,4 +334,44 @@ async fn a_closed_packet_whose_holds_cannot_be_read_is_refunded_unless_they_are_
         promises.are_kept(&audit(&world).await);
     })
     .await;
+}
+
+#[tokio::test]
+async fn an_order_to_close_is_carried_out_also_if_its_process_has_died() {
+    let world = World::single().await;
+    let process = world.process();
+    let rounds = |reference: &str| NewPacket {
+        labels: Labels { reference: Some(reference.parse().unwrap()), ..Labels::default() },
+        ..packet(&user("sam"), 300, 3)
+    };
+    let mut ordered = Vec::new();
+    for _ in 0..3 {
+        ordered.push(process.send_funded(rounds("nye")).await);
+    }
+    let other = process.send_funded(rounds("other")).await;
+    assert!(matches!(process.grab(ordered[0].id, &user("ann")).await, Ok(GrabOutcome::Grabbed { .. })));
+    let at = Timestamp::from_ms(world.now_ms());
+    let order = CloseOrder {
+        sender: user("sam"),
+        reference: "nye".parse().unwrap(),
+        intervention: Intervention { reason: "over".parse().unwrap(), at, by: None },
+    };
+    let table = SdkTable::new(world.dynamodb.clone(), world.table().to_owned());
+    let ledger = Ledger::new(table, Arc::new(System));
+    ledger.order_close(&order).await.unwrap();
+    // It is about the packets of then.
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    let later = process.send_funded(rounds("nye")).await;
+    assert_eq!(ledger.close_orders(9).await.unwrap(), std::slice::from_ref(&order));
+    process.settle().await;
+    for terms in &ordered {
+        let found = ledger.packet(terms.id).await.unwrap().unwrap();
+        assert_eq!(found.closed.as_ref(), Some(&order.intervention), "{found:?}");
+        assert!(found.settled.is_some(), "{found:?}");
+    }
+    for terms in [&other, &later] {
+        assert!(ledger.packet(terms.id).await.unwrap().unwrap().closed.is_none(), "{}", terms.id);
+    }
+    assert_eq!(ledger.close_orders(9).await.unwrap(), []);
+    audit(&world).await;
 }

@@ -93,6 +93,7 @@ async fn send(all: &Wiring, slips: u32) -> Vec<(PartId, u32)> {
             passphrase: None,
             recipients: None,
             wants_ticket: false,
+            limit: None,
             labels: shared::domain::Labels::default(),
         };
         match send.send(packet, &format!("key-{left}").parse().unwrap()).await.unwrap() {

@@ -56,6 +56,8 @@ impl From<Result<client::GrabResult, client::Error>> for GrabAnswer {
             Ok(Answered::Expired { .. }) => Self::Expired,
             Ok(Answered::Closed { .. }) => Self::Closed,
             Ok(Answered::NotStarted { .. }) => Self::NotStarted,
+            // Packets with limits have tests of their own.
+            Ok(Answered::LimitReached { .. }) => Self::Wrong("a limit where there is none".to_owned()),
             Ok(Answered::Other) => Self::Wrong("an unknown outcome".to_owned()),
             Err(Error::Problem(problem))
                 if matches!(problem.code, ProblemCode::NotARecipient | ProblemCode::WrongPassphrase) =>

@@ -58,6 +58,7 @@ pub fn packet(sender: &UserId, total: u64, count: u32) -> NewPacket {
         passphrase: None,
         recipients: None,
         wants_ticket: false,
+        limit: None,
         labels: shared::domain::Labels::default(),
     }
 }

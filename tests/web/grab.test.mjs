@@ -560,3 +560,36 @@ browse('a list of 3,000 claims is read as it comes into view, and has at most 10
   assert.equal(asked, 1);
   assert.equal(await page.evaluate(() => /** @type {any} */ (window).added), 1);
 });
+
+essential('a packet with a limit says how often a user may still win, and a winner sees the next round with its countdown', async () => {
+  const alice = someone('alice');
+  await fund(alice, 100_000);
+  const round = { split: 'equal', total_amount: 300, count: 3, reference: alice, limit: { key: 'evening', wins: 2 } };
+  const starts_at = new Date(Date.now() + HOUR_MS).toISOString();
+  const { packet_id: first } = await api(alice, 'POST', '/packets', round);
+  const { packet_id: later } = await api(alice, 'POST', '/packets', { ...round, starts_at });
+  const page = await person({ name: someone('bob') });
+  const open = async (/** @type {string} */ id, /** @type {string} */ outcome) => {
+    await page.goto(`${stack.url}/p/${id}`);
+    await page.click('#open');
+    await page.waitForSelector(`.result[data-outcome=${outcome}]`);
+  };
+  await page.goto(`${stack.url}/p/${first}`);
+  await page.waitForSelector('.envelope');
+  assert.match(await textOf(page, '.ends'), /还能领 2 次/);
+  await open(first, 'grabbed');
+  await page.waitForFunction(() => /下一轮 0\d:\d\d:\d\d 后开抢/.test(document.querySelector('.result .next')?.textContent ?? ''));
+  await assertAccessible(page, 'a win with a next round');
+  await page.click('.result .next a');
+  await page.waitForURL(new RegExp(later));
+  await page.waitForSelector('.starts span');
+  assert.match(await textOf(page, '.ends'), /还能领 1 次/);
+
+  const { packet_id: third } = await api(alice, 'POST', '/packets', round);
+  const { packet_id: fourth } = await api(alice, 'POST', '/packets', round);
+  await open(third, 'grabbed');
+  assert.equal(await page.isHidden('.result .next'), true, 'no win is left for another round');
+  await open(fourth, 'limit_reached');
+  assert.match(await textOf(page, 'h1'), /已领满/);
+  await assertAccessible(page, 'a reached limit');
+});

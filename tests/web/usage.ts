@@ -19,6 +19,7 @@ export async function use(): Promise<string> {
     case 'sold_out':
     case 'expired':
     case 'closed':
+    case 'limit_reached':
       // @ts-expect-error: a loser has no amount.
       return String(result.amount);
     case 'not_started':
@@ -41,6 +42,20 @@ export async function actForUsers(operator: Hongbao): Promise<string | null> {
   // @ts-expect-error: the reference is shown to some viewers only, and may be null.
   void any.reference.length;
   return found.packets[0]?.cover ?? any.now ?? null;
+}
+
+/** An evening of several packets, of which a user wins at most two. */
+export async function evening(operator: Hongbao): Promise<number> {
+  const { packet } = await operator.forUser('alice').send({ ...body, reference: 'nye', limit: { key: 'nye', wins: 2 } }, { key: newKey() });
+  // @ts-expect-error: a limit has a key.
+  void operator.forUser('alice').send({ ...body, limit: { wins: 2 } }, { key: newKey() });
+  // @ts-expect-error: a packet may have no limit.
+  void packet.limit.wins_left;
+  for await (const claim of operator.allReportedClaims('alice', { limitKey: 'nye' })) console.log(claim.metadata?.['round'], claim.amount);
+  const { packets, undecided_amount } = await operator.closeReference('alice', 'nye', 'the evening is over');
+  const { claims } = await operator.reportClaims('alice', { reference: 'nye', limit: 1 });
+  const { name, text } = await operator.claimsSheet('alice', { reference: 'nye' });
+  return packets.length + undecided_amount + claims.length + name.length + text.length + (await operator.reference('alice', 'nye')).users;
 }
 
 /** Handles every code, so that a new code in the contract fails to compile here. */

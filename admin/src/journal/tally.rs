@@ -128,9 +128,11 @@ impl Tally {
         let (kind, user, packet, lowest) = match Name::of(key).ok_or_else(|| expected("a key of this ledger"))? {
             Name::Amounts(_)
             | Name::Reference(..)
+            | Name::Limited(..)
             | Name::Receiver
             | Name::Sending
-            | Name::Of(_, Own::SendKey | Own::Day) => {
+            | Name::CloseOrder
+            | Name::Of(_, Own::SendKey | Own::Day | Own::Won) => {
                 return Ok(());
             }
             Name::Packet(_) => {

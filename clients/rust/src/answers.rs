@@ -78,6 +78,22 @@ pub struct SendRequest {
     /// At most 10 texts of at most 200 characters, under keys of at most 40. The sender and the operator see them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, String>>,
+    /// What one user wins at most of this packet and others of its sender.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<SendLimit>,
+}
+
+/// What one user wins at most of all packets of one sender whose limit has this key: `wins`, `amount` or both.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct SendLimit {
+    /// 1 to 64 of `[A-Za-z0-9_.:-]`.
+    pub key: String,
+    /// How often.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wins: Option<u32>,
+    /// How much.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub amount: Option<u64>,
 }
 
 impl SendRequest {
@@ -96,6 +112,7 @@ impl SendRequest {
             cover: None,
             reference: None,
             metadata: None,
+            limit: None,
         }
     }
 }
@@ -124,20 +141,46 @@ pub struct Packet {
     pub has_passphrase: bool,
     /// `Some("ticket")`: a grab needs a ticket.
     pub eligibility: Option<String>,
+    /// What one user wins at most of this packet and others of its sender.
+    pub limit: Option<WinLimit>,
     pub claimed_count: u32,
     pub claimed_amount: u64,
     pub refunded_amount: u64,
     pub mine: Option<Mine>,
+    /// For a caller with a slip, in the view of a single packet: the sender's next packet with the same reference that they may grab.
+    pub next: Option<NextRound>,
     pub best: Option<Best>,
     pub seed: Option<String>,
     /// Only for the sender and the operator.
     pub reference: Option<String>,
     /// Only for the sender and the operator, and not in lists.
     pub recipients: Option<Vec<String>>,
-    /// Only for the sender and the operator, and not in lists.
+    /// Only for the sender and the operator.
     pub metadata: Option<BTreeMap<String, String>>,
     /// The server's time, in the view of a single packet.
     pub now: Option<String>,
+}
+
+/// The next packet with the same reference.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct NextRound {
+    pub packet_id: String,
+    /// When grabs begin or began; `None`: when it was sent.
+    pub starts_at: Option<String>,
+}
+
+/// The limit of all packets of one sender that have this key.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct WinLimit {
+    pub key: String,
+    /// How often a user wins at most.
+    pub wins: Option<u32>,
+    /// How much a user wins at most.
+    pub amount: Option<u64>,
+    /// How often the caller may still win, in the view of a single packet.
+    pub wins_left: Option<u32>,
+    /// How much the caller may still win, in the view of a single packet.
+    pub amount_left: Option<u64>,
 }
 
 /// The caller's own slip.
@@ -168,6 +211,8 @@ pub enum GrabResult {
     Expired { packet_id: String },
     /// The operator has closed the packet.
     Closed { packet_id: String },
+    /// The caller has won as much as the packet's limit allows, or would exceed it with the slip that was free.
+    LimitReached { packet_id: String },
     /// The packet's start is ahead: ask again after so many milliseconds.
     NotStarted { packet_id: String, starts_at: String, retry_after_ms: u64 },
     /// An outcome that this client does not know: the caller has no slip.
@@ -344,6 +389,63 @@ pub struct UserClaims {
     pub claims: Vec<UserClaim>,
     pub next_cursor: Option<String>,
     pub totals: Totals,
+}
+
+/// A claim of one of the packets that belong together.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct ReportedClaim {
+    pub packet_id: String,
+    /// That of the packet.
+    pub metadata: Option<BTreeMap<String, String>>,
+    pub user_id: String,
+    pub slip: u32,
+    pub amount: u64,
+    pub currency: String,
+    pub grabbed_at: String,
+}
+
+/// A page of the claims of packets that belong together.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct ReportedClaims {
+    pub claims: Vec<ReportedClaim>,
+    pub next_cursor: Option<String>,
+}
+
+/// What became of the money of all packets of a sender with a reference.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct ReferenceTotals {
+    pub reference: String,
+    pub sender_id: String,
+    pub currency: String,
+    pub total_amount: u64,
+    pub won_count: u64,
+    pub won_amount: u64,
+    pub refunded_amount: u64,
+    /// What is neither won nor refunded.
+    pub undecided_amount: u64,
+    /// How many users have won.
+    pub users: u64,
+    /// Each packet, the oldest first.
+    pub packets: Vec<ReferencedPacket>,
+}
+
+/// What became of the money of one of the packets.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct ReferencedPacket {
+    pub packet_id: String,
+    /// As the ledger knows it.
+    pub status: Status,
+    pub metadata: Option<BTreeMap<String, String>>,
+    pub created_at: String,
+    pub starts_at: Option<String>,
+    pub expires_at: String,
+    pub count: u32,
+    pub total_amount: u64,
+    pub won_count: u32,
+    pub won_amount: u64,
+    pub refunded_amount: u64,
+    /// What is neither won nor refunded.
+    pub undecided_amount: u64,
 }
 
 /// A movement of a wallet.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream::{self, Stream, TryStreamExt};
-use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_DISPOSITION, CONTENT_TYPE};
 use http::request::Builder;
 use http::{Method, Request, Response};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -21,8 +21,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 pub use answers::{
-    Best, FoundPackets, GrabResult, Mine, Movement, Movements, Packet, PacketClaim, PacketClaims, SendRequest, Sending,
-    SentPackets, Share, Split, Status, SuspendedUser, Suspension, Totals, UserClaim, UserClaims, UserLimits, Wallet,
+    Best, FoundPackets, GrabResult, Mine, Movement, Movements, NextRound, Packet, PacketClaim, PacketClaims,
+    ReferenceTotals, ReferencedPacket, ReportedClaim, ReportedClaims, SendLimit, SendRequest, Sending, SentPackets,
+    Share, Split, Status, SuspendedUser, Suspension, Totals, UserClaim, UserClaims, UserLimits, Wallet, WinLimit,
     Withdrawal, Withdrawals,
 };
 pub use error::{Error, FieldError, Limit, Problem, ProblemCode};
@@ -97,6 +98,32 @@ impl<'a> MovementFilter<'a> {
     const fn parameters(self) -> [(&'static str, Option<&'a str>); 3] {
         [("from", self.from), ("to", self.to), ("kind", self.kind)]
     }
+}
+
+/// Packets of a sender that belong together: by their reference, by the key of their limit, or by both.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Selection<'a> {
+    /// Who sent them.
+    pub sender_id: &'a str,
+    /// Their reference.
+    pub reference: Option<&'a str>,
+    /// The key of their limit.
+    pub limit_key: Option<&'a str>,
+}
+
+impl<'a> Selection<'a> {
+    const fn parameters(self) -> [(&'static str, Option<&'a str>); 3] {
+        [("sender_id", Some(self.sender_id)), ("reference", self.reference), ("limit_key", self.limit_key)]
+    }
+}
+
+/// A CSV file of claims.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ClaimsSheet {
+    /// The name of the file, which says whether it is provisional.
+    pub name: String,
+    /// Its text, with the byte order mark that spreadsheets need.
+    pub text: String,
 }
 
 /// A packet that was sent.
@@ -254,6 +281,17 @@ impl<T: Transport> Client<T> {
         })
     }
 
+    /// For the operator: all claims of packets that belong together, the oldest packet first. Reads one page at a time.
+    pub fn all_reported_claims<'a>(
+        &'a self,
+        packets: Selection<'a>,
+    ) -> impl Stream<Item = Result<ReportedClaim, Error>> + 'a {
+        every(move |cursor| async move {
+            let list = self.report_claims(packets, Page::after(cursor.as_deref())).await?;
+            Ok((list.claims, list.next_cursor))
+        })
+    }
+
     /// Returns the caller's wallet.
     pub async fn wallet(&self) -> Result<Wallet, Error> {
         match &self.user_id {
@@ -374,6 +412,38 @@ impl<T: Transport> Client<T> {
         self.write(Method::POST, &path, &json!({"reason": reason})).await
     }
 
+    /// For the operator: returns one page of all claims of packets that belong together, the oldest packet first.
+    pub async fn report_claims(&self, packets: Selection<'_>, page: Page<'_>) -> Result<ReportedClaims, Error> {
+        self.query("/operator/claims", &packets.parameters(), page).await
+    }
+
+    /// For the operator: returns the same as a CSV file of at most 25,000 claims.
+    pub async fn claims_sheet(&self, packets: Selection<'_>) -> Result<ClaimsSheet, Error> {
+        let path = path_with("/operator/claims", packets.parameters());
+        let request = self.request(Method::GET, &path).header(ACCEPT, "text/csv");
+        let response = self.ask(request.body(Bytes::new()).map_err(Error::Unsendable)?).await?;
+        let named = response.headers().get(CONTENT_DISPOSITION).and_then(|value| value.to_str().ok());
+        let name = named.and_then(|value| value.split('"').nth(1)).unwrap_or("claims.csv").to_owned();
+        Ok(ClaimsSheet { name, text: String::from_utf8_lossy(response.body()).into_owned() })
+    }
+
+    /// For the operator: returns what became of the money of all packets of a sender with a reference.
+    pub async fn reference(&self, sender_id: &str, reference: &str) -> Result<ReferenceTotals, Error> {
+        self.get(&path_of_reference(sender_id, reference, "")).await
+    }
+
+    /// For the operator: closes all packets of a sender with a reference that are open or scheduled. After an error, the same again closes
+    /// the rest.
+    pub async fn close_reference(
+        &self,
+        sender_id: &str,
+        reference: &str,
+        reason: &str,
+    ) -> Result<ReferenceTotals, Error> {
+        let path = path_of_reference(sender_id, reference, "/close");
+        self.write(Method::POST, &path, &json!({"reason": reason})).await
+    }
+
     /// For the operator: returns whether packets can be sent.
     pub async fn sending(&self) -> Result<Sending, Error> {
         self.get("/operator/sending").await
@@ -448,8 +518,7 @@ impl<T: Transport> Client<T> {
     ) -> Result<V, Error> {
         let limit = page.limit.map(|limit| limit.to_string());
         let parameters = filter.iter().copied().chain([("limit", limit.as_deref()), ("cursor", page.cursor)]);
-        let given = parameters.filter_map(|(name, value)| Some(format!("{name}={}", segment(value?))));
-        self.get(&format!("{path}?{}", given.collect::<Vec<_>>().join("&"))).await
+        self.get(&path_with(path, parameters)).await
     }
 
     async fn write<V: DeserializeOwned>(&self, method: Method, path: &str, body: &Value) -> Result<V, Error> {
@@ -531,6 +600,17 @@ fn with_json(request: Builder, body: &impl Serialize) -> Result<Request<Bytes>, 
 
 fn read<V: DeserializeOwned>(response: &Response<Bytes>) -> Result<V, Error> {
     serde_json::from_slice(response.body()).map_err(Error::Json)
+}
+
+/// A path with those parameters that have a value.
+fn path_with<'a>(path: &str, parameters: impl IntoIterator<Item = (&'a str, Option<&'a str>)>) -> String {
+    let given = parameters.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", segment(value?))));
+    format!("{path}?{}", given.collect::<Vec<_>>().join("&"))
+}
+
+/// The path of all packets of a sender with a reference, and what follows it.
+fn path_of_reference(sender_id: &str, reference: &str, rest: &str) -> String {
+    path_with(&format!("/operator/references/{}{rest}", segment(reference)), [("sender_id", Some(sender_id))])
 }
 
 /// The path of a withdrawal, and what follows it.

@@ -84,6 +84,7 @@ async fn answer<T: Table, H: HotStore>(grab: &GrabSlip<T, H>, request: &Request)
         GrabOutcome::SoldOut => lost(grab.meter(), GrabEnd::SoldOut, packet_id),
         GrabOutcome::Expired => lost(grab.meter(), GrabEnd::Expired, packet_id),
         GrabOutcome::Closed => lost(grab.meter(), GrabEnd::Closed, packet_id),
+        GrabOutcome::LimitReached => lost(grab.meter(), GrabEnd::LimitReached, packet_id),
         GrabOutcome::NotStarted { starts_at, retry_after } => {
             let outcome = GrabEnd::NotStarted.name();
             let retry_after_ms = u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX);

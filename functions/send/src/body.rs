@@ -8,7 +8,7 @@ use std::time::Duration;
 use lambda_http::Request;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use shared::domain::{Amount, Labels, Limits, Passphrase, Split, UserId, is_plain};
+use shared::domain::{Amount, Labels, Limits, MAX_MOVEMENT, Passphrase, Split, UserId, WinLimit, is_plain};
 use shared::http::{Code, Fields, Int, Problem, parse_body};
 use shared::service::NewPacket;
 
@@ -29,6 +29,15 @@ struct SendBody {
     cover: Option<String>,
     reference: Option<String>,
     metadata: Option<Texts>,
+    limit: Option<LimitBody>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LimitBody {
+    key: String,
+    wins: Option<Int>,
+    amount: Option<Int>,
 }
 
 /// The texts of an object in their order; `None` for a `null`. A key that is there twice is there twice.
@@ -114,9 +123,18 @@ fn within_limits(sender: UserId, body: SendBody, limits: &Limits) -> Result<NewP
         Some("ticket") => Some(true),
         Some(_) => fields.check("eligibility", None, "must be ticket"),
     };
+    let limit = match body.limit {
+        None => Some(None),
+        Some(limit) => win_limit(limit, &mut fields).map(Some),
+    };
+    if let (Some(Split::Equal), Some(total), Some(count), Some(Some(limit))) = (split, total, count, &limit) {
+        let slip = total.minor_units() / u64::from(count);
+        let is_won = limit.amount.is_none_or(|most| most.minor_units() >= slip);
+        fields.check("limit.amount", is_won.then_some(()), format!("must be at least a slip, {slip}"));
+    }
     let labels = labels(body.cover.as_deref(), body.reference.as_deref(), body.metadata, &mut fields);
     fields.finish()?;
-    match (split, total, count, greeting, starts_at, expires_in, passphrase, recipients, wants_ticket) {
+    match (split, total, count, greeting, starts_at, expires_in, passphrase, recipients, wants_ticket, limit) {
         (
             Some(split),
             Some(total),
@@ -127,6 +145,7 @@ fn within_limits(sender: UserId, body: SendBody, limits: &Limits) -> Result<NewP
             Some(passphrase),
             Some(recipients),
             Some(wants_ticket),
+            Some(limit),
         ) => Ok(NewPacket {
             sender,
             split,
@@ -138,6 +157,7 @@ fn within_limits(sender: UserId, body: SendBody, limits: &Limits) -> Result<NewP
             passphrase,
             recipients,
             wants_ticket,
+            limit,
             labels,
         }),
         _ => Err(Problem::new(Code::InvalidRequest, "The request is not valid.")),
@@ -151,6 +171,28 @@ fn passphrase(text: &str, fields: &mut Fields) -> Option<Passphrase> {
     let good = (1..=most).contains(&passphrase.as_str().chars().count()) && !text.chars().any(char::is_control);
     let reason = format!("must be 1 to {most} characters after normalisation, without control characters");
     fields.check("passphrase", Some(passphrase).filter(|_| good), reason)
+}
+
+/// The limit. A number that is `null` counts as left out, but one of them is needed.
+fn win_limit(LimitBody { key, wins, amount }: LimitBody, fields: &mut Fields) -> Option<WinLimit> {
+    let key = label("limit.key", &key, fields);
+    let (wins_max, amount_max) = (WinLimit::WINS_MAX, MAX_MOVEMENT.minor_units());
+    let is_one_there = (wins.is_some() || amount.is_some()).then_some(());
+    let is_one_there = fields.check("limit", is_one_there, "must have wins, amount, or both");
+    let wins = wins.map(|wins| {
+        let wins = wins.within(1..=wins_max.into()).and_then(|wins| u32::try_from(wins).ok());
+        fields.check("limit.wins", wins, format!("must be an integer from 1 to {wins_max}"))
+    });
+    let amount = amount.map(|amount| {
+        let amount = amount.within(1..=amount_max).map(Amount::new);
+        fields.check("limit.amount", amount, format!("must be an integer from 1 to {amount_max}"))
+    });
+    is_one_there?;
+    Some(WinLimit {
+        key: key?,
+        wins: wins.map_or(Some(None), |wins| wins.map(Some))?,
+        amount: amount.map_or(Some(None), |amount| amount.map(Some))?,
+    })
 }
 
 fn recipients(users: &[String], fields: &mut Fields) -> Option<BTreeSet<UserId>> {

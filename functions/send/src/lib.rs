@@ -1,5 +1,5 @@
 //! `POST /packets`: a user sends a packet, or the operator does it for them. `POST /operator/packets/{packet_id}/close`: the operator
-//! closes one. `POST /me/withdrawals`: a user asks for money out of their wallet.
+//! closes one; `POST /operator/references/{reference}/close`: all that have a reference. `POST /me/withdrawals`: a user asks for money out of their wallet.
 
 mod body;
 
@@ -10,8 +10,9 @@ use lambda_http::http::StatusCode;
 use lambda_http::{Body, Request, Response};
 use shared::domain::{Limits, PacketId, Summary, Terms};
 use shared::http::{
-    Answer, Code, Fields, Limit, PacketBody, Problem, Route, Viewer, Who, WithdrawalBody, before_deadline, caller,
-    idempotency_key, operator, reason, respond, route, user_of, withdrawal_made, withdrawal_of_user,
+    Answer, Code, Fields, Limit, PacketBody, Problem, ReferenceBody, Route, Viewer, Who, WithdrawalBody,
+    before_deadline, caller, idempotency_key, operator, reason, respond, route, selection_of, user_of, withdrawal_made,
+    withdrawal_of_user,
 };
 use shared::ports::{HotStore, Table};
 use shared::service::{ClosePacket, PacketView, SendOutcome, SendPacket, Status, Wallets};
@@ -42,6 +43,7 @@ async fn answer<T: Table, H: HotStore>(
     match route(request)? {
         Route::Send(who) => send_packet(send, request, who).await,
         Route::Close(id) => close_packet(close, request, id).await,
+        Route::CloseReference(reference) => close_reference(close, request, reference).await,
         Route::AskWithdrawal => ask_withdrawal(wallets, request).await,
         _ => Err(Problem::route_not_found()),
     }
@@ -60,6 +62,21 @@ async fn close_packet<T: Table, H: HotStore>(
     let Some(reason) = reason else { return Err(Problem::new(Code::InvalidRequest, "The request is not valid.")) };
     let packet = close.close(id, reason, Some(&by)).await?.ok_or_else(Problem::packet_not_found)?;
     Answer::ok_at(&PacketBody::single(&packet, Viewer::Operator), close.now())
+}
+
+async fn close_reference<T: Table, H: HotStore>(
+    close: &ClosePacket<T, H>,
+    request: &Request,
+    reference: &str,
+) -> Result<Answer, Problem> {
+    let by = operator(request)?;
+    let (reference, of) = selection_of(request, reference)?;
+    let mut fields = Fields::default();
+    let reason = reason(request, &mut fields)?;
+    fields.finish()?;
+    let Some(reason) = reason else { return Err(Problem::new(Code::InvalidRequest, "The request is not valid.")) };
+    let totals = close.close_all(&of.sender, &reference, reason, Some(&by)).await?;
+    Answer::ok(&ReferenceBody::new(&reference, &of.sender, close.currency(), &totals, close.now()))
 }
 
 async fn ask_withdrawal<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Answer, Problem> {
@@ -100,6 +117,10 @@ async fn send_packet<T: Table, H: HotStore>(
         SendOutcome::NoTicketKeys => {
             Err(Problem::field("eligibility", "needs the keys of tickets, which this deployment does not have"))
         }
+        SendOutcome::LimitNeedsLedger => Err(Problem::field(
+            "limit",
+            "needs GRAB_ACK=ledger: this deployment answers a winner before the ledger has counted the win",
+        )),
         SendOutcome::Paused => Err(Problem {
             retry_after_s: Some(PAUSED_RETRY_S),
             ..Problem::new(Code::SendingPaused, "The operator has paused sending.")
@@ -125,6 +146,8 @@ fn as_sent(terms: Arc<Terms>) -> PacketView {
         closed_at: None,
         summary: Summary::default(),
         mine: None,
+        won: None,
+        next: None,
         is_decided: false,
         is_final: false,
     }

@@ -4,16 +4,22 @@
 
 use std::time::Instant;
 
+use futures::TryStreamExt;
+use lambda_http::http::header::ACCEPT;
 use lambda_http::{Body, Request, Response};
 use serde::Serialize;
-use shared::domain::{PacketId, Reference, Timestamp, UserId};
+use shared::domain::{PacketId, Reference, Selection, Timestamp, UserId};
 use shared::http::{
-    Answer, ClaimRow, Fields, Keeping, MovementRow, MovementsAsked, MovementsBody, PacketBody, Page, Problem, Route,
-    ShareBody, Totals, Viewer, WalletBody, Who, asker, before_deadline, caller, cursor, movements_asked, operator,
-    optional, page, page_with, parameter, respond, route, user_of,
+    Answer, ClaimRow, Code, Fields, Keeping, MovementRow, MovementsAsked, MovementsBody, PacketBody, Page, Problem,
+    ReferenceBody, ReportedRow, Route, ShareBody, Totals, Viewer, WalletBody, Who, asker, before_deadline, caller,
+    cursor, movements_asked, operator, optional, page, page_with, parameter, respond, route, selection, selection_of,
+    user_of,
 };
 use shared::ports::{HotStore, Table};
-use shared::service::{Asker, ClaimsAsked, ClaimsView, Order, PacketView, ViewPackets, Viewed};
+use shared::service::{
+    Asker, ClaimsAsked, ClaimsView, Order, PacketView, Reports, SheetError, ViewPackets, Viewed, sheet_name,
+    write_sheet,
+};
 
 #[derive(Serialize)]
 struct ClaimsBody<'a> {
@@ -25,6 +31,12 @@ struct ClaimsBody<'a> {
     newest_cursor: Option<Option<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     totals: Option<Totals>,
+}
+
+#[derive(Serialize)]
+struct ReportedBody<'a> {
+    claims: Vec<ReportedRow<'a>>,
+    next_cursor: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -76,6 +88,16 @@ async fn answer<T: Table, H: HotStore>(view: &ViewPackets<T, H>, request: &Reque
             let (terms, share) = found.ok_or_else(Problem::packet_not_found)?;
             Answer::ok(&ShareBody::new(&terms, &user, &share))
         }
+        Route::ReportedClaims => {
+            operator(request)?;
+            reported(view.reports(), request, view.currency()).await
+        }
+        Route::Reference(reference) => {
+            operator(request)?;
+            let (reference, of) = selection_of(request, reference)?;
+            let totals = view.reports().totals(&of).await?;
+            Answer::ok(&ReferenceBody::new(&reference, &of.sender, view.currency(), &totals, view.now()))
+        }
         Route::MyWallet => {
             let user = caller(request)?;
             Answer::ok(&WalletBody::new(&user, &view.wallet(&user).await?, view.currency()))
@@ -102,7 +124,9 @@ fn shown<V>(viewed: Viewed<V>) -> Result<V, Problem> {
 }
 
 fn packet(view: &PacketView, viewer: Viewer, now: Timestamp) -> Result<Answer, Problem> {
-    let keeping = if view.is_final { Keeping::ForADay } else { Keeping::UntilAsked };
+    // The next round of a campaign may come, and ends.
+    let is_for_ever = view.is_final && view.terms.limit.is_none();
+    let keeping = if is_for_ever { Keeping::ForADay } else { Keeping::UntilAsked };
     Ok(Answer::ok_at(&PacketBody::single(view, viewer), now)?.to_keep(keeping))
 }
 
@@ -171,6 +195,39 @@ async fn referenced<T: Table, H: HotStore>(
         packets: slice.rows.iter().map(|packet| PacketBody::listed(packet, Viewer::Operator)).collect(),
         next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
         totals: None,
+    })
+}
+
+/// The most claims of a file: an answer of a function has at most six megabytes.
+const SHEET_CLAIMS_MAX: usize = 25_000;
+
+/// All claims of a selection: a page, or the whole file if the client accepts CSV.
+async fn reported<T: Table>(reports: &Reports<T>, request: &Request, currency: &str) -> Result<Answer, Problem> {
+    let of = selection(request)?;
+    // A client that lists both wants the first one.
+    let first = request.headers().get(ACCEPT).and_then(|accept| accept.to_str().ok());
+    if first.is_some_and(|kinds| kinds.trim_start().starts_with("text/csv")) {
+        let packets: Vec<_> = reports.packets(&of, None).try_collect().await?;
+        // Without a packet the reference may be wrong.
+        let is_provisional = packets.is_empty() || packets.iter().any(|packet| packet.settled.is_none());
+        let claims = reports.claims_of(&packets);
+        return match write_sheet(Vec::new(), claims, currency, is_provisional, SHEET_CLAIMS_MAX).await {
+            Ok(sheet) => Ok(Answer::sheet(&sheet_name(&of, is_provisional), sheet)),
+            Err(SheetError::Read(failure)) => Err(failure.into()),
+            Err(error @ SheetError::TooMany(_)) => {
+                let field = if of.reference.is_some() { "reference" } else { "limit_key" };
+                Err(Problem::field(field, format!("has {error}: read pages, or run hongbao-admin report")))
+            }
+            Err(SheetError::Write(_)) => Err(Problem::new(Code::Internal, "Something went wrong on our side.")),
+        };
+    }
+    let Selection { sender, reference, limit_key } = &of;
+    let list = format!("claims of sender {sender}, reference {reference:?}, limit {limit_key:?}");
+    let page = page(request, &list)?;
+    let slice = reports.claims(&of, page.cursor, page.limit).await?;
+    Answer::ok(&ReportedBody {
+        claims: slice.rows.iter().map(ReportedRow::new).collect(),
+        next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
     })
 }
 

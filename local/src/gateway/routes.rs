@@ -31,7 +31,7 @@ const fn route(method: &'static str, path: &'static str, function: Function) -> 
 }
 
 /// All routes. Beside each GET, template.yaml has a HEAD with the same function. Any other request has the route key [`DEFAULT_KEY`] and goes to [`DEFAULT`].
-pub const ROUTES: [Route; 34] = [
+pub const ROUTES: [Route; 37] = [
     route("POST", "/packets", Function::Send),
     route("POST", "/packets/{packet_id}/grab", Function::Grab),
     route("GET", "/packets/{packet_id}", Function::View),
@@ -60,6 +60,9 @@ pub const ROUTES: [Route; 34] = [
     route("GET", "/operator/packets/{packet_id}/claims", Function::View),
     route("GET", "/operator/packets/{packet_id}/users/{user_id}", Function::View),
     route("POST", "/operator/packets/{packet_id}/close", Function::Send),
+    route("GET", "/operator/claims", Function::View),
+    route("GET", "/operator/references/{reference}", Function::View),
+    route("POST", "/operator/references/{reference}/close", Function::Send),
     route("PUT", "/operator/users/{user_id}/suspension", Function::Wallet),
     route("DELETE", "/operator/users/{user_id}/suspension", Function::Wallet),
     route("GET", "/operator/users/{user_id}/limits", Function::Wallet),

@@ -19,6 +19,24 @@ pub struct Cover(Box<str>);
 #[serde(try_from = "String", into = "String")]
 pub struct Reference(Box<str>);
 
+/// The sender's own name for what the packets with one [`WinLimit`](super::WinLimit) share: 1 to 64 of `[A-Za-z0-9_.:-]`.
+///
+/// Without `#` no key can reach past its place in a ledger key.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct LimitKey(Box<str>);
+
+/// Packets of one sender that belong together. One of the two names is there; with both, a packet has both.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Selection {
+    /// Who sent them.
+    pub sender: super::UserId,
+    /// Their reference.
+    pub reference: Option<Reference>,
+    /// The key of their limit.
+    pub limit_key: Option<LimitKey>,
+}
+
 /// Why a text is not a label. The message says what one looks like, and never repeats the text.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("must be {expected}")]
@@ -106,6 +124,12 @@ label!(
 );
 label!(
     Reference,
+    64,
+    |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b':' | b'-'),
+    "1 to 64 characters of A-Z a-z 0-9 _ . : -"
+);
+label!(
+    LimitKey,
     64,
     |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b':' | b'-'),
     "1 to 64 characters of A-Z a-z 0-9 _ . : -"

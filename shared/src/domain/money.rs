@@ -27,6 +27,19 @@ impl Amount {
         self.0
     }
 
+    /// The same in the currency's own unit, such as 12.30 for 1,230 fen of CNY. The digits are those of ISO 4217's list one.
+    #[must_use]
+    pub fn major(self, currency: &str) -> String {
+        let digits = match currency {
+            "BIF" | "CLP" | "DJF" | "GNF" | "ISK" | "JPY" | "KMF" | "KRW" | "PYG" | "RWF" | "UGX" | "UYI" | "VND"
+            | "VUV" | "XAF" | "XOF" | "XPF" => return self.to_string(),
+            "BHD" | "IQD" | "JOD" | "KWD" | "LYD" | "OMR" | "TND" => 3,
+            _ => 2,
+        };
+        let unit = 10_u64.pow(digits);
+        format!("{}.{:0width$}", self.0 / unit, self.0 % unit, width = digits as usize)
+    }
+
     /// `self + other`, or `None` on overflow.
     #[must_use]
     pub const fn checked_add(self, other: Self) -> Option<Self> {

@@ -9,6 +9,7 @@ use super::money::Amount;
 use super::split::{self, Seed, Split};
 use super::text::Passphrase;
 use super::time::Timestamp;
+use super::win_limit::WinLimit;
 
 /// When a grab is answered. It is a term of each packet, so that a redeployment never changes a promise that was made.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -113,11 +114,22 @@ pub struct Terms {
     pub ack: AckMode,
     /// Who may grab it.
     pub guard: Guard,
+    /// What one user wins at most of this packet and others together, if that is limited.
+    pub limit: Option<WinLimit>,
     /// What the sender's app wrote on it.
     pub labels: Labels,
 }
 
 impl Terms {
+    /// What a slip holds at least.
+    #[must_use]
+    pub fn least_slip(&self) -> Amount {
+        match self.split {
+            Split::Random => Amount::new(1),
+            Split::Equal => Amount::new(self.total.minor_units() / u64::from(self.count.max(1))),
+        }
+    }
+
     /// What fixes the split before anyone grabs. See [`split::commitment`].
     #[must_use]
     pub fn commitment(&self) -> [u8; 32] {
@@ -144,6 +156,7 @@ impl Terms {
             expires_at: Timestamp::from_ms(20),
             ack: AckMode::Ledger,
             guard: Guard::default(),
+            limit: None,
             labels: Labels::default(),
         }
     }

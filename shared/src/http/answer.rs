@@ -1,7 +1,8 @@
 use std::time::Duration;
 
 use lambda_http::http::header::{
-    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_NONE_MATCH, RETRY_AFTER, VARY,
+    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, ETAG, HeaderName, HeaderValue,
+    IF_NONE_MATCH, RETRY_AFTER, VARY,
 };
 use lambda_http::http::{HeaderMap, Response, StatusCode};
 use lambda_http::{Body, Request};
@@ -24,6 +25,7 @@ pub struct Answer {
     status: StatusCode,
     headers: Vec<(HeaderName, HeaderValue)>,
     body: Vec<u8>,
+    content_type: &'static str,
     keeping: Option<Keeping>,
     /// The tag of the body, if it is not one of its every byte.
     weak_tag: Option<String>,
@@ -79,6 +81,13 @@ impl Answer {
         Ok(Self { weak_tag, ..Self::ok(&Dated { body, now: now.to_string() })? })
     }
 
+    /// 200 with a CSV file of this name, which browsers store.
+    pub fn sheet(name: &str, body: Vec<u8>) -> Self {
+        let disposition = HeaderValue::try_from(format!("attachment; filename=\"{name}\"")).ok();
+        let headers = disposition.into_iter().map(|value| (CONTENT_DISPOSITION, value)).collect();
+        Self { status: StatusCode::OK, headers, body, content_type: "text/csv; charset=utf-8", ..Self::nothing() }
+    }
+
     /// 204, without a body.
     #[must_use]
     pub const fn nothing() -> Self {
@@ -86,6 +95,7 @@ impl Answer {
             status: StatusCode::NO_CONTENT,
             headers: Vec::new(),
             body: Vec::new(),
+            content_type: "application/json",
             keeping: None,
             weak_tag: None,
             outcome: "ok",
@@ -128,8 +138,8 @@ impl Answer {
 
     /// The response to `request`.
     fn into_response(self, request: &Request) -> Response<Body> {
-        let Self { status, mut headers, body, keeping, weak_tag, .. } = self;
-        let Some(keeping) = keeping else { return response(status, "application/json", headers, body) };
+        let Self { status, mut headers, body, content_type, keeping, weak_tag, .. } = self;
+        let Some(keeping) = keeping else { return response(status, content_type, headers, body) };
         let tag = weak_tag.unwrap_or_else(|| tag(&body));
         let is_known = names_tag(request.headers(), &tag);
         headers.push((CACHE_CONTROL, HeaderValue::from_static(keeping.cache_control())));
@@ -137,7 +147,7 @@ impl Answer {
         headers.push((VARY, HeaderValue::from_name(AUTHORIZATION)));
         headers.extend(HeaderValue::try_from(tag).ok().map(|tag| (ETAG, tag)));
         if !is_known {
-            return response(status, "application/json", headers, body);
+            return response(status, content_type, headers, body);
         }
         let mut response = Response::new(Body::Empty);
         *response.status_mut() = StatusCode::NOT_MODIFIED;

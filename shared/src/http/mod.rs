@@ -19,12 +19,14 @@ pub use body::{Fields, Int, parse_body, reason, suspension_asked};
 pub use deadline::before_deadline;
 pub use edge::Edge;
 pub use entrance::{Alb, Entrance};
-pub use page::{MovementsAsked, Page, cursor, movements_asked, optional, page, page_with, parameter};
+pub use page::{
+    MovementsAsked, Page, cursor, movements_asked, optional, page, page_with, parameter, selection, selection_of,
+};
 pub use problem::{Code, FieldError, Limit, Problem};
 pub use request::{asker, caller, idempotency_key, operator, user_of};
 pub use route::{Route, Who, route};
 pub use views::{
-    ClaimRow, LimitsBody, MineView, MovementRow, MovementsBody, PacketBody, SendingBody, ShareBody, SuspensionBody,
-    Totals, Viewer, WalletBody, WithdrawalBody, WithdrawalRow, WithdrawalsBody,
+    ClaimRow, LimitsBody, MineView, MovementRow, MovementsBody, PacketBody, ReferenceBody, ReportedRow, SendingBody,
+    ShareBody, SuspensionBody, Totals, Viewer, WalletBody, WithdrawalBody, WithdrawalRow, WithdrawalsBody,
 };
 pub use withdrawal::{withdrawal_ended, withdrawal_made, withdrawal_of_operator, withdrawal_of_user};

@@ -8,9 +8,9 @@ use lambda_http::{Request, RequestExt};
 use sha2::{Digest, Sha256};
 
 use super::body::Fields;
-use super::problem::Problem;
+use super::problem::{Code, Problem};
 use super::route::route;
-use crate::domain::{MovementFilter, MovementKind, Timestamp, UserId};
+use crate::domain::{MovementFilter, MovementKind, Reference, Selection, Timestamp, UserId};
 
 /// The piece of a list that a request asks for.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -101,6 +101,32 @@ pub fn page_with<C: FromStr + Display>(mut fields: Fields, request: &Request, li
     let cursor = cursor(&mut fields, request, "cursor", list);
     fields.finish()?;
     Ok(Page { limit: limit.unwrap_or(LIMIT_DEFAULT), cursor })
+}
+
+const A_NAME: &str = "must be 1 to 64 characters of A-Z a-z 0-9 _ . : -";
+
+/// The sender in the query, and the reference and the key of a limit, of which one is needed.
+pub fn selection(request: &Request) -> Result<Selection, Problem> {
+    let mut fields = Fields::default();
+    let sender = optional(&mut fields, request, "sender_id", "is not a user id", |text| text.parse().ok());
+    if value(request, "sender_id").is_none() {
+        fields.check("sender_id", None::<()>, "is required");
+    }
+    let reference = optional(&mut fields, request, "reference", A_NAME, |text| text.parse().ok());
+    let limit_key = optional(&mut fields, request, "limit_key", A_NAME, |text| text.parse().ok());
+    if value(request, "reference").or(value(request, "limit_key")).is_none() {
+        fields.check("reference", None::<()>, "is required, or limit_key");
+    }
+    fields.finish()?;
+    let unfit = || Problem::new(Code::InvalidRequest, "The request is not valid.");
+    Ok(Selection { sender: sender.ok_or_else(unfit)?, reference, limit_key })
+}
+
+/// The packets of the sender in the query with a reference.
+pub fn selection_of(request: &Request, reference: &str) -> Result<(Reference, Selection), Problem> {
+    let reference: Reference = reference.parse().map_err(|error| Problem::field("reference", format!("{error}")))?;
+    let sender = parameter(request, "sender_id")?;
+    Ok((reference.clone(), Selection { sender, reference: Some(reference), limit_key: None }))
 }
 
 /// A page of a user's movements that a request asks for.

@@ -45,6 +45,12 @@ pub enum Route<'a> {
     Referenced,
     /// `POST /operator/packets/{packet_id}/close`
     Close(&'a str),
+    /// `GET /operator/claims`
+    ReportedClaims,
+    /// `GET /operator/references/{reference}`
+    Reference(&'a str),
+    /// `POST /operator/references/{reference}/close`
+    CloseReference(&'a str),
     /// `PUT /wallets/{user_id}/deposits/{deposit_id}`
     Deposit(&'a str, &'a str),
     /// `PUT /wallets/{user_id}/withdrawals/{withdrawal_id}`
@@ -102,6 +108,8 @@ impl<'a> Route<'a> {
             Self::Packets(_) | Self::Claims(_) => &["limit", "cursor"],
             Self::MyMovements | Self::Movements(_) => &["from", "to", "kind", "limit", "cursor"],
             Self::Referenced => &["reference", "limit", "cursor"],
+            Self::ReportedClaims => &["sender_id", "reference", "limit_key", "limit", "cursor"],
+            Self::Reference(_) | Self::CloseReference(_) => &["sender_id"],
             Self::PendingWithdrawals => &["state", "before", "limit", "cursor"],
             _ => &[],
         }
@@ -129,6 +137,9 @@ impl<'a> Route<'a> {
             Self::Share(..) => "getShare",
             Self::Referenced => "findPackets",
             Self::Close(_) => "closePacket",
+            Self::ReportedClaims => "reportClaims",
+            Self::Reference(_) => "getReference",
+            Self::CloseReference(_) => "closeReference",
             Self::Deposit(..) => "deposit",
             Self::Withdrawal(..) => "withdraw",
             Self::ViewWithdrawal(..) => "getWithdrawal",
@@ -226,6 +237,9 @@ pub fn route(request: &Request) -> Result<Route<'_>, Problem> {
         ["operator", "packets", id, "claims"] => (READ, Route::AnyClaims(id)),
         ["operator", "packets", id, "users", user] => (READ, Route::Share(id, user)),
         ["operator", "packets", id, "close"] => ("POST", Route::Close(id)),
+        ["operator", "claims"] => (READ, Route::ReportedClaims),
+        ["operator", "references", reference] => (READ, Route::Reference(reference)),
+        ["operator", "references", reference, "close"] => ("POST", Route::CloseReference(reference)),
         ["operator", "users", user, "suspension"] => {
             let is_end = *request.method() == Method::DELETE;
             ("PUT, DELETE", if is_end { Route::LiftSuspension(user) } else { Route::Suspend(user) })
@@ -295,6 +309,9 @@ mod tests {
             (Method::GET, "/operator/packets/x", Route::AnyPacket("x")),
             (Method::PUT, "/wallets/a{b}/deposits/d", Route::Deposit("a{b}", "d")),
             (Method::POST, "/operator/packets/x/close", Route::Close("x")),
+            (Method::HEAD, "/operator/claims", Route::ReportedClaims),
+            (Method::GET, "/operator/references/x", Route::Reference("x")),
+            (Method::POST, "/operator/references/x/close", Route::CloseReference("x")),
             (Method::PUT, "/operator/users/a{b}/suspension", Route::Suspend("a{b}")),
             (Method::DELETE, "/operator/users/a/suspension", Route::LiftSuspension("a")),
         ] {

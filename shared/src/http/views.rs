@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Serialize, Serializer};
 
 use crate::domain::{
-    Amount, Best, Claim, ClaimRecord, Cover, Intervention, Movement, Note, OperatorReason, PacketId, Reference,
-    RequestKey, SendingDecision, Signer, Suspension, Terms, Timestamp, UserId, UserLimits, Wallet, Withdrawal,
-    WithdrawalState,
+    Amount, Best, Claim, ClaimRecord, Cover, Intervention, Labels, LimitKey, Movement, Note, OperatorReason, PacketId,
+    Reference, RequestKey, SendingDecision, Signer, Suspension, Terms, Timestamp, UserId, UserLimits, Wallet, WinLimit,
+    Withdrawal, WithdrawalState, Won,
 };
-use crate::service::{ListedClaim, PacketView, Share, Status};
+use crate::service::{ListedClaim, NextRound, PacketTotals, PacketView, ReportedClaim, SelectionTotals, Share, Status};
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
 fn rfc3339<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
@@ -46,10 +46,12 @@ pub struct PacketBody<'a> {
     slip_cap: Amount,
     has_passphrase: bool,
     eligibility: Option<&'static str>,
+    limit: Option<LimitView<'a>>,
     claimed_count: u32,
     claimed_amount: Amount,
     refunded_amount: Amount,
     mine: Option<MineView<'a>>,
+    next: Option<NextView>,
     best: Option<BestView<'a>>,
     seed: Option<String>,
     #[serde(flatten)]
@@ -60,15 +62,34 @@ pub struct PacketBody<'a> {
 #[derive(Serialize)]
 struct PrivateFields<'a> {
     reference: Option<&'a Reference>,
+    metadata: Option<&'a BTreeMap<String, String>>,
     #[serde(flatten)]
     long: Option<LongFields<'a>>,
 }
 
-/// The fields of a packet that lists leave out.
+/// The field of a packet that lists leave out.
 #[derive(Serialize)]
 struct LongFields<'a> {
     recipients: Option<&'a BTreeSet<UserId>>,
-    metadata: Option<&'a BTreeMap<String, String>>,
+}
+
+/// What one user wins at most, and how much of it the viewer has left.
+#[derive(Serialize)]
+struct LimitView<'a> {
+    key: &'a LimitKey,
+    wins: Option<u32>,
+    amount: Option<Amount>,
+    wins_left: Option<u32>,
+    amount_left: Option<Amount>,
+}
+
+impl<'a> LimitView<'a> {
+    fn new(limit: &'a WinLimit, won: Option<Won>) -> Self {
+        let WinLimit { key, wins, amount } = limit;
+        let wins_left = won.and_then(|won| limit.wins_left(won));
+        let amount_left = won.and_then(|won| limit.amount_left(won));
+        Self { key, wins: *wins, amount: *amount, wins_left, amount_left }
+    }
 }
 
 /// For whom a packet is shown.
@@ -92,10 +113,7 @@ impl Viewer<'_> {
 impl<'a> PacketBody<'a> {
     /// A packet by itself. The seed and the luckiest claim are shown once every slip is decided.
     pub fn single(view: &'a PacketView, viewer: Viewer) -> Self {
-        let long = LongFields {
-            recipients: view.terms.guard.recipients.as_ref(),
-            metadata: view.terms.labels.metadata.as_ref(),
-        };
+        let long = LongFields { recipients: view.terms.guard.recipients.as_ref() };
         Self::new(view, viewer, Some(long))
     }
 
@@ -105,9 +123,10 @@ impl<'a> PacketBody<'a> {
     }
 
     fn new(view: &'a PacketView, viewer: Viewer, long: Option<LongFields<'a>>) -> Self {
-        let PacketView { terms, status, closed_at, summary, mine, is_decided, is_final: _ } = view;
+        let PacketView { terms, status, closed_at, summary, mine, won, next, is_decided, is_final: _ } = view;
         let best = |best: &'a Best| BestView { user_id: &best.user, amount: best.amount };
-        let private = PrivateFields { reference: terms.labels.reference.as_ref(), long };
+        let Labels { reference, metadata, .. } = &terms.labels;
+        let private = PrivateFields { reference: reference.as_ref(), metadata: metadata.as_ref(), long };
         Self {
             packet_id: terms.id,
             sender_id: &terms.sender,
@@ -127,15 +146,25 @@ impl<'a> PacketBody<'a> {
             slip_cap: terms.cap,
             has_passphrase: terms.guard.passphrase.is_some(),
             eligibility: terms.id.wants_ticket().then_some("ticket"),
+            limit: terms.limit.as_ref().map(|limit| LimitView::new(limit, *won)),
             claimed_count: summary.claimed_count,
             claimed_amount: summary.claimed_amount,
             refunded_amount: summary.refunded_amount,
             mine: mine.as_ref().map(|claim| MineView::new(claim, &terms.currency)),
+            next: next.map(|NextRound { id, starts_at }| NextView { packet_id: id, starts_at }),
             best: summary.best.as_ref().filter(|_| *is_decided).map(best),
             seed: is_decided.then(|| hex::encode(terms.seed.0)),
             private: viewer.sees_all_of(terms).then_some(private),
         }
     }
+}
+
+/// The next round that the viewer may grab.
+#[derive(Serialize)]
+struct NextView {
+    packet_id: PacketId,
+    #[serde(serialize_with = "rfc3339_or_null")]
+    starts_at: Option<Timestamp>,
 }
 
 /// The viewer's own slip.
@@ -219,6 +248,108 @@ impl<'a> ShareBody<'a> {
             Share::None => ("none", None, None, None, None),
         };
         Self { packet_id: terms.id, user_id, state, slip, amount, currency: terms.currency.as_str(), at, by }
+    }
+}
+
+/// A claim in the report on all packets of a sender that belong together.
+#[derive(Serialize)]
+pub struct ReportedRow<'a> {
+    packet_id: PacketId,
+    metadata: Option<&'a BTreeMap<String, String>>,
+    user_id: &'a UserId,
+    #[serde(flatten)]
+    claim: MineView<'a>,
+}
+
+impl<'a> ReportedRow<'a> {
+    /// A claim of one of the packets.
+    pub fn new(ReportedClaim { terms, user, claim }: &'a ReportedClaim) -> Self {
+        let metadata = terms.labels.metadata.as_ref();
+        Self { packet_id: terms.id, metadata, user_id: user, claim: MineView::new(claim, &terms.currency) }
+    }
+}
+
+/// What became of the money of all packets of a sender with a reference.
+#[derive(Serialize)]
+pub struct ReferenceBody<'a> {
+    reference: &'a Reference,
+    sender_id: &'a UserId,
+    currency: &'a str,
+    #[serde(flatten)]
+    all: MoneyFields,
+    users: usize,
+    packets: Vec<ReferencedPacket<'a>>,
+}
+
+/// What became of some money, and how many slips are claimed.
+#[derive(Clone, Copy, Serialize)]
+struct MoneyFields {
+    total_amount: Amount,
+    won_count: u64,
+    won_amount: Amount,
+    refunded_amount: Amount,
+    undecided_amount: Amount,
+}
+
+/// One of the packets.
+#[derive(Serialize)]
+struct ReferencedPacket<'a> {
+    packet_id: PacketId,
+    status: Status,
+    metadata: Option<&'a BTreeMap<String, String>>,
+    #[serde(serialize_with = "rfc3339")]
+    created_at: Timestamp,
+    #[serde(serialize_with = "rfc3339_or_null")]
+    starts_at: Option<Timestamp>,
+    #[serde(serialize_with = "rfc3339")]
+    expires_at: Timestamp,
+    count: u32,
+    #[serde(flatten)]
+    money: MoneyFields,
+}
+
+impl<'a> ReferenceBody<'a> {
+    /// What became of it, as of `now`.
+    pub fn new(
+        reference: &'a Reference,
+        sender_id: &'a UserId,
+        currency: &'a str,
+        totals: &'a SelectionTotals,
+        now: Timestamp,
+    ) -> Self {
+        let packets: Vec<_> = totals.packets.iter().map(|totals| ReferencedPacket::new(totals, now)).collect();
+        let sum = |amount: fn(&MoneyFields) -> Amount| packets.iter().map(|packet| amount(&packet.money)).sum();
+        let all = MoneyFields {
+            total_amount: sum(|money| money.total_amount),
+            won_count: packets.iter().map(|packet| packet.money.won_count).sum(),
+            won_amount: sum(|money| money.won_amount),
+            refunded_amount: sum(|money| money.refunded_amount),
+            undecided_amount: sum(|money| money.undecided_amount),
+        };
+        Self { reference, sender_id, currency, all, users: totals.users, packets }
+    }
+}
+
+impl<'a> ReferencedPacket<'a> {
+    fn new(totals: &'a PacketTotals, now: Timestamp) -> Self {
+        let terms = &totals.packet.terms;
+        let money = MoneyFields {
+            total_amount: terms.total,
+            won_count: totals.won_count.into(),
+            won_amount: totals.won,
+            refunded_amount: totals.refunded,
+            undecided_amount: totals.undecided(),
+        };
+        Self {
+            packet_id: terms.id,
+            status: totals.status(now),
+            metadata: terms.labels.metadata.as_ref(),
+            created_at: terms.created_at,
+            starts_at: terms.guard.starts_at,
+            expires_at: terms.expires_at,
+            count: terms.count,
+            money,
+        }
     }
 }
 
@@ -450,6 +581,7 @@ mod tests {
             seed: Seed([3; 32]),
             cap: Amount::new(321),
             guard: Guard { starts_at: None, passphrase: None, recipients: Some(["bob".parse().unwrap()].into()) },
+            limit: None,
             labels: Labels {
                 cover: Some("spring".parse().unwrap()),
                 reference: Some("order-17".parse().unwrap()),
@@ -468,6 +600,8 @@ mod tests {
             closed_at: None,
             summary,
             mine: None,
+            won: None,
+            next: None,
             is_decided,
             is_final: false,
         }
@@ -509,7 +643,7 @@ mod tests {
         );
         let listed = serde_json::to_value(PacketBody::listed(&view, Viewer::Operator)).unwrap();
         assert_eq!(listed["reference"], "order-17");
-        assert_eq!((listed.get("recipients"), listed.get("metadata")), (None, None));
+        assert_eq!((listed.get("recipients"), &listed["metadata"]), (None, &json!({"k": "v"})));
         // What is missing is shown as null, so that a client need not tell two cases apart.
         let plain = PacketView { terms: Arc::new(Terms { sender: "ann".parse().unwrap(), ..Terms::sample() }), ..view };
         let sender = shown(&plain, "ann");

@@ -6,11 +6,11 @@ use tokio::time::{Instant, timeout_at};
 use super::commit::{BACKOFF_FIRST, Committed, busy};
 use super::items::{self, ClaimItem, DecisionItem};
 use super::{Ledger, LedgerError, keys};
-use crate::domain::{AckMode, Claim, Decision, Owner, PacketId, Signer, Terms, UserId};
-use crate::ports::{Reason, Table, TableError, TransactError, Write};
+use crate::domain::{AckMode, Amount, Claim, Decision, Owner, PacketId, Signer, Terms, UserId, WinLimit, Won};
+use crate::ports::{Bound, Reason, Table, TableError, TransactError, Write};
 use crate::timeouts;
 
-/// The most claims in one transaction, of three writes each. `DynamoDB` takes 100 writes. But more claims take longer together,
+/// The most claims in one transaction, of three or four writes each. `DynamoDB` takes 100 writes. But more claims take longer together,
 /// and a failed condition of one claim refuses all of them.
 pub const CLAIMS_MAX: usize = 10;
 /// How often several claims are tried together. After a lost answer the second try has the same token, so its answer tells how
@@ -45,13 +45,22 @@ pub enum ClaimOutcome {
     },
     /// The slip belongs to another user, or was refunded.
     Taken(Decision),
-    /// The user may not grab: the slip is nobody's.
+    /// The user may not have it: the slip is nobody's.
+    Refused(ClaimRefusal),
+}
+
+/// Why a user may not have a slip.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ClaimRefusal {
+    /// The operator has suspended them, also for grabs.
     Suspended,
+    /// With it they would have won more than the packet's limit allows.
+    LimitReached,
 }
 
 impl<T: Table> Ledger<T> {
-    /// Gives `claim` to `user` in one transaction: the slip's decision, the user's claim, the amount in their wallet. It writes
-    /// nothing else. Winners of one packet share no item, so they don't conflict with each other, and several can go together.
+    /// Gives `claim` to `user` in one transaction: the slip's decision, the user's claim, the amount in their wallet, and
+    /// what they have won if the packet has a limit. It writes nothing else. Winners of one packet share no item, so they don't conflict with each other, and several can go together.
     ///
     /// Called twice with the same arguments it gives the same answer and moves no more money.
     pub async fn claim(&self, terms: &Terms, user: &UserId, claim: &Claim) -> Result<ClaimOutcome, LedgerError> {
@@ -149,7 +158,7 @@ impl<T: Table> Ledger<T> {
         let users: HashSet<&UserId> = claims.iter().map(|(user, _)| user).collect();
         let slips: HashSet<u32> = claims.iter().map(|(_, claim)| claim.slip).collect();
         let writes: Result<Vec<_>, _> = claims.iter().map(|(user, claim)| writes(terms, user, claim, None)).collect();
-        let Ok(writes) = writes else { return Together::Apart };
+        let Ok(writes) = writes.map(|writes| writes.concat()) else { return Together::Apart };
         // No transaction names an item twice.
         if users.len() < claims.len() || slips.len() < claims.len() {
             return Together::Apart;
@@ -158,7 +167,7 @@ impl<T: Table> Ledger<T> {
         let mut tries_left = TRIES_TOGETHER;
         loop {
             crash_point!("ledger.before_transaction");
-            let Ok(answer) = timeout_at(give_up, self.table.transact(writes.as_flattened(), &token)).await else {
+            let Ok(answer) = timeout_at(give_up, self.table.transact(&writes, &token)).await else {
                 return Together::Failed(TableError::Pending("no answer in time".into()));
             };
             crash_point!("ledger.after_transaction");
@@ -202,13 +211,19 @@ impl<T: Table> Ledger<T> {
         match (claim, decision) {
             (Some(claim), decision) => Ok(ClaimOutcome::Already { claim, foreign: decision.filter(|_| !own_decision) }),
             (None, Some(decision)) if !own_decision => Ok(ClaimOutcome::Taken(decision)),
-            (None, None) if matches!(reasons.next(), Some(Reason::ConditionFailed(_))) => {
-                // Other reasons may have hidden the claim that a suspended user has.
+            (None, None) if let Some(why) = refusal(&mut reasons) => {
+                // Other reasons may have hidden the claim that this user has.
                 let claim = self.claim_of(user, id).await?;
-                Ok(claim.map_or(ClaimOutcome::Suspended, |claim| ClaimOutcome::Already { claim, foreign: None }))
+                Ok(claim.map_or(ClaimOutcome::Refused(why), |claim| ClaimOutcome::Already { claim, foreign: None }))
             }
             (None, _) => Err(LedgerError::Impossible(format!("slip {slip} of {id}: a decision without its claim"))),
         }
+    }
+
+    /// What a user has won of all packets of `sender` that have this limit's key.
+    pub async fn won(&self, user: &UserId, sender: &UserId, limit: &WinLimit) -> Result<Won, LedgerError> {
+        let item = self.table.get(keys::won(user, sender, &limit.key)).await?;
+        Ok(item.map(items::read).transpose()?.unwrap_or_default())
     }
 
     /// The user's claim of a packet, if there is one.
@@ -233,6 +248,18 @@ impl<T: Table> Ledger<T> {
     }
 }
 
+/// Whether the user's wallet, or what they have won, refused a claim: the last of its reasons say so.
+fn refusal(reasons: &mut impl Iterator<Item = Reason>) -> Option<ClaimRefusal> {
+    let mut has_failed = || matches!(reasons.next(), Some(Reason::ConditionFailed(_)));
+    if has_failed() {
+        Some(ClaimRefusal::Suspended)
+    } else if has_failed() {
+        Some(ClaimRefusal::LimitReached)
+    } else {
+        None
+    }
+}
+
 /// Whether nothing is in the way of a cancelled transaction except throttling.
 fn are_throttled(reasons: &[Reason]) -> bool {
     reasons.iter().all(|reason| match reason {
@@ -243,7 +270,7 @@ fn are_throttled(reasons: &[Reason]) -> bool {
 }
 
 /// The writes that give a claim to a user.
-fn writes(terms: &Terms, user: &UserId, claim: &Claim, by: Option<&Signer>) -> Result<[Write; 3], LedgerError> {
+fn writes(terms: &Terms, user: &UserId, claim: &Claim, by: Option<&Signer>) -> Result<Vec<Write>, LedgerError> {
     let decision = claim.decision(user);
     let item = ClaimItem {
         packet_id: terms.id,
@@ -253,10 +280,11 @@ fn writes(terms: &Terms, user: &UserId, claim: &Claim, by: Option<&Signer>) -> R
         sender_id: terms.sender.clone(),
         greeting: terms.greeting.clone(),
         reference: terms.labels.reference.clone(),
+        limit_key: terms.limit.as_ref().map(|limit| limit.key.clone()),
         by: by.cloned(),
     };
     let amount = items::signed(claim.amount)?;
-    Ok([
+    let mut writes = vec![
         Write::PutNew {
             key: keys::decision(terms.id, claim.slip),
             item: items::write(&DecisionItem::from(&decision))?,
@@ -269,7 +297,23 @@ fn writes(terms: &Terms, user: &UserId, claim: &Claim, by: Option<&Signer>) -> R
             // Redis' word is a promise.
             absent: (terms.ack == AckMode::Ledger).then_some(items::MAY_NOT_GRAB),
         },
-    ])
+    ];
+    if let Some(limit) = &terms.limit {
+        let wins = limit.wins.map(|wins| (items::WINS, wins.checked_sub(1).map(u64::from)));
+        let left = |most: Amount| most.checked_sub(claim.amount).map(Amount::minor_units);
+        let amounts = limit.amount.map(|most| (items::WON_AMOUNT, left(most)));
+        // One more than the limit allows at all is too much for each user.
+        let bound = |(name, most): (_, Option<u64>)| {
+            most.map_or(Bound::AtLeast(items::WINS, u64::MAX), |most| Bound::AtMost(name, most))
+        };
+        writes.push(Write::Add {
+            key: keys::won(user, &terms.sender, &limit.key),
+            deltas: vec![(items::WINS, 1), (items::WON_AMOUNT, amount)],
+            bounds: [wins, amounts].into_iter().flatten().map(bound).collect(),
+            absent: None,
+        });
+    }
+    Ok(writes)
 }
 
 impl ClaimOutcome {
@@ -279,7 +323,7 @@ impl ClaimOutcome {
         match self {
             Self::Committed => true,
             Self::Already { claim, .. } => claim == asked,
-            Self::Taken(_) | Self::Suspended => false,
+            Self::Taken(_) | Self::Refused(_) => false,
         }
     }
 
@@ -289,7 +333,7 @@ impl ClaimOutcome {
             Self::Committed => vec![claim.decision(user)],
             Self::Already { claim, foreign } => foreign.iter().cloned().chain([claim.decision(user)]).collect(),
             Self::Taken(decision) => vec![decision.clone()],
-            Self::Suspended => Vec::new(),
+            Self::Refused(_) => Vec::new(),
         }
     }
 }

@@ -1,8 +1,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::items::{self, ClaimItem, ReferenceItem, SentItem};
-use super::{Ledger, LedgerError, keys};
-use crate::domain::{Claim, ClaimRecord, PacketId, Reference, UserId};
+use super::{Ledger, LedgerError, Packet, keys};
+use crate::domain::{Claim, ClaimRecord, PacketId, Reference, Selection, UserId};
 use crate::ports::{Batch, Item, Key, Query, Table};
 
 /// A user and a packet that they may have a claim of.
@@ -50,6 +50,35 @@ impl<T: Table> Ledger<T> {
         let rows = self.table.query(query).await?.into_iter();
         let rows = rows.map(|item| Ok(items::read::<ReferenceItem>(item)?.packet_id));
         Ok(cut(rows.collect::<Result<Vec<_>, LedgerError>>()?, limit, |id| *id))
+    }
+
+    /// Up to `limit` of the packets of a selection, the oldest first, from `from` on, and after `after`.
+    pub async fn selected(
+        &self,
+        of: &Selection,
+        from: Option<PacketId>,
+        after: Option<PacketId>,
+        limit: u32,
+    ) -> Result<Slice<Packet, PacketId>, LedgerError> {
+        let Selection { sender, reference, limit_key } = of;
+        let pk = match (reference, limit_key) {
+            (Some(reference), _) => keys::references(reference),
+            (None, Some(key)) => keys::limited_packets(sender, key),
+            (None, None) => return Ok(Slice { rows: Vec::new(), next: None }),
+        };
+        let after = after.map(|id| id.to_string());
+        let query = Query { pk, sk_prefix: "", after, descending: false, limit: Some(limit + 1) };
+        let ids = self.table.query(query).await?.into_iter();
+        let ids = ids.map(|item| Ok(items::read::<ReferenceItem>(item)?.packet_id));
+        let Slice { rows: mut ids, next } = cut(ids.collect::<Result<Vec<_>, LedgerError>>()?, limit, |id| *id);
+        ids.retain(|id| from.is_none_or(|from| *id >= from));
+        let mut packets = if ids.is_empty() { Vec::new() } else { self.packets(&ids).await? };
+        packets.retain(|Packet { terms, .. }| {
+            let key = terms.limit.as_ref().map(|limit| &limit.key);
+            terms.sender == *sender && (limit_key.is_none() || key == limit_key.as_ref())
+        });
+        packets.sort_by_key(|packet| packet.terms.id);
+        Ok(Slice { rows: packets, next })
     }
 
     /// The claims that these users have of these packets (at most 100 pairs), if they have one. It leaves out those for which the table

@@ -8,9 +8,9 @@ use serde_bytes::ByteBuf;
 
 use super::LedgerError;
 use crate::domain::{
-    AckMode, Amount, Claim, Cover, Decision, Guard, Intervention, Labels, Note, OperatorReason, Owner, PacketId,
-    PassphraseDigest, Reference, RequestKey, Requester, Seed, Signer, Split, Terms, Timestamp, UserId, UserLimits,
-    Withdrawal, WithdrawalRequest, WithdrawalState,
+    AckMode, Amount, Claim, Cover, Decision, Guard, Intervention, Labels, LimitKey, Note, OperatorReason, Owner,
+    PacketId, PassphraseDigest, Reference, RequestKey, Requester, Seed, Signer, Split, Terms, Timestamp, UserId,
+    UserLimits, WinLimit, Withdrawal, WithdrawalRequest, WithdrawalState,
 };
 use crate::ports::Item;
 
@@ -35,6 +35,11 @@ pub const LIMITS: &str = "limits";
 /// The attribute of a wallet with the number of pending withdrawals that its owner asked for.
 pub const ASKED: &str = "asked";
 
+/// The attributes of what a user has won towards a limit: how often, and how much.
+pub const WINS: &str = "wins";
+/// See [`WINS`].
+pub const WON_AMOUNT: &str = "amount";
+
 /// A packet: its terms, written by send, and its state, changed once when it is closed and once when it is settled.
 #[derive(Deserialize, Serialize)]
 pub struct PacketItem {
@@ -58,6 +63,8 @@ pub struct PacketItem {
     pub passphrase_digest: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipients: Option<Vec<UserId>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<WinLimit>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cover: Option<Cover>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -118,6 +125,7 @@ impl PacketItem {
             starts_at: terms.guard.starts_at,
             passphrase_digest: terms.guard.passphrase.map(|digest| hex::encode(digest.0)),
             recipients: terms.guard.recipients.as_ref().map(|users| users.iter().cloned().collect()),
+            limit: terms.limit.clone(),
             cover: terms.labels.cover.clone(),
             reference: terms.labels.reference.clone(),
             metadata: terms.labels.metadata.clone(),
@@ -161,6 +169,7 @@ impl PacketItem {
                 passphrase: self.passphrase_digest.map(|hex| bytes32(&hex).map(PassphraseDigest)).transpose()?,
                 recipients: self.recipients.map(|users| users.into_iter().collect()),
             },
+            limit: self.limit,
             labels: Labels { cover: self.cover, reference: self.reference, metadata: self.metadata },
         })
     }
@@ -214,6 +223,9 @@ pub struct ClaimItem {
     /// The packet's, for the event `SlipClaimed`. The winner never sees it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<Reference>,
+    /// The key of the packet's limit, towards which the claim counts. Absent if the packet has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_key: Option<LimitKey>,
     /// The principal whose replay committed a parked hold. Absent on all other claims.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Signer>,
@@ -236,7 +248,7 @@ pub struct SentItem {
     pub day: Option<String>,
 }
 
-/// That a packet has a reference, under the reference. Written by send.
+/// That a packet has a reference, under the reference, or a limit, under its key. Written by send.
 #[derive(Deserialize, Serialize)]
 pub struct ReferenceItem {
     pub packet_id: PacketId,

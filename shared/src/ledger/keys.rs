@@ -6,7 +6,7 @@
 use serde_dynamo::AttributeValue;
 
 use crate::domain::{
-    IdempotencyKey, PARTITIONS, PacketId, PartId, Partition, Reference, RequestKey, Timestamp, UserId,
+    IdempotencyKey, LimitKey, PARTITIONS, PacketId, PartId, Partition, Reference, RequestKey, Timestamp, UserId,
 };
 use crate::ports::{Item, Key};
 
@@ -14,11 +14,12 @@ use crate::ports::{Item, Key};
 pub const PK: &str = "PK";
 /// See [`PK`].
 pub const SK: &str = "SK";
-/// The sparse index over packets that are not settled, and withdrawals that are pending.
+/// The sparse index over packets that are not settled, withdrawals that are pending, and orders that are not carried out.
 pub const DUE_INDEX: &str = "due";
-/// The index' partition key: a packet's partition divided by 16, or [`PENDING_SHARD`].
+/// The index' partition key: a packet's partition divided by 16, [`PENDING_SHARD`] or [`CLOSING_SHARD`].
 pub const DUE_SHARD: &str = "due_shard";
-/// The index' sort key, in milliseconds since the epoch: a packet's expiry, 0 if it is closed; or when a withdrawal was asked for.
+/// The index' sort key, in milliseconds since the epoch: a packet's expiry, 0 if it is closed; or when a withdrawal was asked for, or a
+/// close was ordered.
 pub const DUE_AT: &str = "due_at";
 
 /// The number of due shards: the partition keys of packets in the index [`DUE_INDEX`].
@@ -32,6 +33,9 @@ pub const fn due_shard(partition: Partition) -> u32 {
 /// The partition key of the index behind which pending withdrawals wait until they end. Their sort key is the time of the request.
 pub const PENDING_SHARD: u32 = DUE_SHARDS;
 
+/// The partition key of the index behind which orders to close packets wait until they are carried out. Their sort key is their time.
+pub const CLOSING_SHARD: u32 = DUE_SHARDS + 1;
+
 /// Decisions of 64 neighbouring slips share a partition key: enough to list a packet quickly, few enough to keep a rush
 /// off a single one.
 pub const SLIPS_PER_KEY: u32 = 64;
@@ -44,6 +48,8 @@ pub const DAY: &str = "DAY#";
 pub const DEPOSIT: &str = "DEPOSIT#";
 /// The beginning of the sort keys of idempotency keys. All that follows is the key, which can have a `#`.
 pub const SEND_KEY: &str = "KEY#";
+/// The beginning of the sort keys of what a user has won towards limits.
+pub const WON: &str = "LIMIT#";
 /// The beginning of the sort keys of refunds.
 pub const REFUND: &str = "REFUND#";
 /// The beginning of the sort keys of what withdrawals gave back. Only timelines have such items.
@@ -111,6 +117,21 @@ pub fn reference(reference: &Reference, id: PacketId) -> Key {
     Key { pk: references(reference), sk: id.to_string() }
 }
 
+/// All packets of a sender whose limit has this key.
+pub fn limited_packets(sender: &UserId, key: &LimitKey) -> String {
+    format!("LIMIT#{sender}#{key}")
+}
+
+/// That the limit of a packet has this key; the sort key is the packet's id. Written by the send of such a packet, never changed.
+pub fn limited(sender: &UserId, key: &LimitKey, id: PacketId) -> Key {
+    Key { pk: limited_packets(sender, key), sk: id.to_string() }
+}
+
+/// An order to close all packets of a sender with a reference. Written by the operator, changed once, when it is carried out.
+pub fn close_order(sender: &UserId, reference: &Reference, at: Timestamp) -> Key {
+    Key { pk: format!("CLOSING#{sender}#{reference}"), sk: time(at) }
+}
+
 /// The amounts of one part's slips. Written by send, never changed. Each part has a key of its own, so that no single key takes a
 /// whole send.
 pub fn amounts(part: PartId) -> Key {
@@ -173,6 +194,12 @@ pub fn withdrawal(owner: &UserId, id: &RequestKey) -> Key {
 /// Missing: nothing counts towards that day's limit.
 pub fn day(sender: &UserId, day: &str) -> Key {
     Key { pk: user(sender), sk: format!("{DAY}{day}") }
+}
+
+/// What a user has won of all packets of a sender whose limit has this key: how often, and how much. Each claim of such a packet creates or
+/// changes it, only ever by adding. Missing: nothing.
+pub fn won(winner: &UserId, sender: &UserId, key: &LimitKey) -> Key {
+    Key { pk: user(winner), sk: format!("{WON}{sender}#{key}") }
 }
 
 /// What a pending withdrawal gave back when it ended. Only the timeline has it: [`in_timeline`] makes its key. Never changed.

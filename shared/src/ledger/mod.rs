@@ -4,6 +4,7 @@
 //! [`Table`], which knows keys, items and conditions but nothing of packets; `dynamodb::SdkTable` is the real one.
 
 mod claim;
+mod closing;
 mod commit;
 mod history;
 mod items;
@@ -20,7 +21,8 @@ mod withdrawal;
 
 use std::sync::Arc;
 
-pub use claim::{CLAIMS_MAX, ClaimOutcome};
+pub use claim::{CLAIMS_MAX, ClaimOutcome, ClaimRefusal};
+pub use closing::CloseOrder;
 pub use history::{OwnClaim, Place, Slice};
 pub use items::SETTLED;
 pub use keys::due_shard;

@@ -74,7 +74,7 @@ pub struct Due {
 
 impl<T: Table> Ledger<T> {
     /// Creates a packet and takes its money from the sender's wallet, all in one transaction: the key, the terms, the
-    /// amounts, the debit, the wallet. A packet with a reference has one item more, and so has one that a daily limit applies to.
+    /// amounts, the debit, the wallet. A packet with a reference has one item more, so has one with a limit of wins, and so has one that a daily limit applies to.
     pub async fn send(&self, request: &SendRequest<'_>) -> Result<SendOutcome, LedgerError> {
         let SendRequest { terms, amounts, key, body_hash, daily_limit } = request;
         let total = items::signed(terms.total)?;
@@ -110,6 +110,13 @@ impl<T: Table> Ledger<T> {
         if let Some(reference) = &terms.labels.reference {
             let item = ReferenceItem { packet_id: terms.id, at: terms.created_at };
             writes.push(Write::PutNew { key: keys::reference(reference, terms.id), item: items::write(&item)? });
+        }
+        if let Some(limit) = &terms.limit {
+            let item = ReferenceItem { packet_id: terms.id, at: terms.created_at };
+            writes.push(Write::PutNew {
+                key: keys::limited(&terms.sender, &limit.key, terms.id),
+                item: items::write(&item)?,
+            });
         }
         match self.commit(&writes).await? {
             Committed::Yes => Ok(SendOutcome::Sent),

@@ -318,7 +318,7 @@ fn ended_before(found: &Withdrawal, end: WithdrawalEnd) -> Option<EndOutcome> {
 }
 
 /// The key of an entry of the index, and its time.
-fn place_of(entry: Item) -> Result<(Key, u64), LedgerError> {
+pub(super) fn place_of(entry: Item) -> Result<(Key, u64), LedgerError> {
     #[derive(serde::Deserialize)]
     struct Entry {
         due_at: Timestamp,

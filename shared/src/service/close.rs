@@ -6,10 +6,15 @@
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::view::{PacketView, ViewPackets};
-use super::{Failure, Stores};
-use crate::domain::{Intervention, OperatorReason, PacketId, PartId, Signer, Terms, Timestamp};
+use super::{Failure, SelectionTotals, Stores};
+use crate::domain::{
+    Intervention, OperatorReason, PacketId, PartId, Reference, Selection, Signer, Terms, Timestamp, UserId,
+};
+use crate::ledger::{CloseOrder, Packet};
 use crate::ports::{HotStore, Loaded, Table};
 
+/// Packets that are closed at once, of those with a reference.
+const PACKETS_AT_ONCE: usize = 8;
 /// Parts that are closed at once.
 const PARTS_AT_ONCE: usize = 16;
 /// How often a part is loaded that is lost again and again.
@@ -27,6 +32,11 @@ impl<T: Table, H: HotStore> ClosePacket<T, H> {
     pub fn new(stores: Stores<T, H>, currency: String) -> Self {
         let view = ViewPackets::new(stores.clone(), currency);
         Self { closer: Closer::new(stores.clone()), stores, view }
+    }
+
+    /// The currency of every packet (ISO 4217).
+    pub fn currency(&self) -> &str {
+        self.view.currency()
     }
 
     /// The time now.
@@ -66,6 +76,37 @@ impl<T: Table, H: HotStore> ClosePacket<T, H> {
         }
         self.stores.packets.remember(packet);
         self.view.any_packet(id).await
+    }
+}
+
+impl<T: Table, H: HotStore> ClosePacket<T, H> {
+    /// Closes all packets of `sender` with `reference` that are open or scheduled, the oldest first, and returns what became of the money of
+    /// all that have it.
+    ///
+    /// # Errors
+    /// A store did not answer. Some packets may be closed already; settle closes the others, or the same request does.
+    pub async fn close_all(
+        &self,
+        sender: &UserId,
+        reference: &Reference,
+        reason: OperatorReason,
+        by: Option<&Signer>,
+    ) -> Result<SelectionTotals, Failure> {
+        let intervention = Intervention { reason, at: self.now(), by: by.cloned() };
+        let order = CloseOrder { sender: sender.clone(), reference: reference.clone(), intervention };
+        let packets = self.stores.ledger.packets_to_close(&order, self.now()).await?;
+        let is_new = packets.iter().any(|packet| packet.closed.is_none());
+        if is_new {
+            self.stores.ledger.order_close(&order).await?;
+            crash_point!("close.after_order");
+        }
+        let close = |packet: Packet| self.close(packet.terms.id, order.intervention.reason.clone(), by);
+        stream::iter(packets).map(close).buffer_unordered(PACKETS_AT_ONCE).try_for_each(|_| async { Ok(()) }).await?;
+        if is_new {
+            self.stores.ledger.carried_out(&order).await?;
+        }
+        let of = Selection { sender: sender.clone(), reference: Some(reference.clone()), limit_key: None };
+        self.view.reports().totals(&of).await
     }
 }
 

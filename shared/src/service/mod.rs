@@ -8,6 +8,7 @@ mod grab;
 mod load;
 mod own_claims;
 mod packets;
+mod report;
 mod send;
 mod settle;
 mod stores;
@@ -19,10 +20,13 @@ pub use close::ClosePacket;
 pub use failure::Failure;
 pub use grab::{GrabOutcome, GrabSlip};
 pub use packets::Packets;
+pub use report::{
+    PacketTotals, ReportPlace, ReportedClaim, Reports, SelectionTotals, SheetError, sheet_name, write_sheet,
+};
 pub use send::{NewPacket, SendOutcome, SendPacket, SendPolicy};
 pub use settle::{Rebuild, Replay, Replayed, Report, Settle};
 pub use stores::Stores;
 pub use view::{
-    ClaimsAsked, ClaimsView, ListPlace, ListedClaim, Order, PacketView, Share, Status, ViewPackets, Viewed,
+    ClaimsAsked, ClaimsView, ListPlace, ListedClaim, NextRound, Order, PacketView, Share, Status, ViewPackets, Viewed,
 };
 pub use wallet::{Wallets, WithdrawalOutcome};

@@ -10,7 +10,8 @@ use super::load::Loader;
 use super::stores::Stores;
 use crate::domain::{
     AckMode, Amount, Amounts, DailyLimit, DayZone, Guard, IdempotencyKey, Labels, Limits, PACKET_ID_RANDOM_BYTES,
-    PacketId, Passphrase, PassphraseDigest, SPLIT_VERSION, Seed, Split, Terms, Timestamp, UserId, part_count, split,
+    PacketId, Passphrase, PassphraseDigest, SPLIT_VERSION, Seed, Split, Terms, Timestamp, UserId, WinLimit, part_count,
+    split,
 };
 use crate::ledger;
 use crate::ports::{HotStore, Table};
@@ -53,6 +54,8 @@ pub struct NewPacket {
     pub recipients: Option<BTreeSet<UserId>>,
     /// Whether only users with a ticket may grab it.
     pub wants_ticket: bool,
+    /// What one user wins at most of it and others together, if that is limited.
+    pub limit: Option<WinLimit>,
     /// What the sender's app writes on it.
     pub labels: Labels,
 }
@@ -81,6 +84,8 @@ pub enum SendOutcome {
     Paused,
     /// The packet wants tickets, and here are no keys that could check one.
     NoTicketKeys,
+    /// The packet has a limit of wins, which only the ledger keeps, and here winners are answered before it has their claim.
+    LimitNeedsLedger,
     /// The start is past, or more than [`Limits::START_AHEAD_MAX`] ahead.
     StartOutOfRange,
 }
@@ -123,6 +128,8 @@ impl<T: Table, H: HotStore> SendPacket<T, H> {
             Some(SendOutcome::Paused)
         } else if terms.id.wants_ticket() && self.stores.ticket_keys.is_none() {
             Some(SendOutcome::NoTicketKeys)
+        } else if terms.limit.is_some() && terms.ack == AckMode::Redis {
+            Some(SendOutcome::LimitNeedsLedger)
         } else if starts_at.is_none_or(is_in_range) {
             None
         } else {
@@ -189,6 +196,7 @@ impl<T: Table, H: HotStore> SendPacket<T, H> {
                 passphrase: request.passphrase.map(|passphrase| PassphraseDigest::new(id, &passphrase)),
                 recipients: request.recipients,
             },
+            limit: request.limit,
             labels: request.labels,
         }
     }
@@ -207,7 +215,7 @@ fn amounts(terms: &Terms) -> Result<Vec<Amounts>, Failure> {
 /// and key are part of it, so that equal passphrases don't show as equal hashes.
 fn body_hash(request: &NewPacket, key: &IdempotencyKey) -> [u8; 32] {
     let NewPacket { sender, split, total, count, greeting, starts_at, expires_in, passphrase, .. } = request;
-    let NewPacket { recipients, wants_ticket, labels, .. } = request;
+    let NewPacket { recipients, wants_ticket, limit, labels, .. } = request;
     let Labels { cover, reference, metadata } = labels;
     let passphrase = passphrase.as_ref().map(Passphrase::as_str);
     let mut asked = json!([
@@ -226,9 +234,10 @@ fn body_hash(request: &NewPacket, key: &IdempotencyKey) -> [u8; 32] {
         reference,
         metadata,
     ]);
-    // Sends of before tickets must keep their hashes, so a ticket only adds to them.
-    if let Some(parts) = asked.as_array_mut().filter(|_| *wants_ticket) {
-        parts.push("ticket".into());
+    // Earlier sends must keep their hashes, so a ticket and a limit only add to them.
+    if let Some(parts) = asked.as_array_mut() {
+        parts.extend(wants_ticket.then(|| "ticket".into()));
+        parts.extend(limit.iter().map(|WinLimit { key, wins, amount }| json!([key, wins, amount])));
     }
     Sha256::digest(asked.to_string()).into()
 }
@@ -308,6 +317,7 @@ mod tests {
             recipients: Some(["bob", "ann"].map(|user| user.parse().unwrap()).into()),
             wants_ticket: false,
             starts_at: None,
+            limit: None,
             labels: Labels::default(),
         }
     }

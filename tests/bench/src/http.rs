@@ -128,6 +128,7 @@ impl Grabs for Http {
         Ok(match client.grab(&id, None).await? {
             GrabResult::Grabbed { slip, .. } => Got::Slip(slip.into()),
             GrabResult::SoldOut { .. }
+            | GrabResult::LimitReached { .. }
             | GrabResult::Expired { .. }
             | GrabResult::Closed { .. }
             | GrabResult::NotStarted { .. }

@@ -97,6 +97,7 @@ impl Engine {
             passphrase: None,
             recipients: None,
             wants_ticket,
+            limit: None,
             labels: Labels::default(),
         };
         let key: IdempotencyKey = format!("key-{}", self.next_key.fetch_add(1, Ordering::Relaxed)).parse()?;

@@ -10,7 +10,16 @@ from typing import TypeVar
 import httpx
 from hongbao_client import AuthenticatedClient
 from hongbao_client.api.me import get_my_wallet, list_my_claims, list_my_packets
-from hongbao_client.api.operator import close_packet, find_packets, get_any_packet, lift_suspension, suspend_user
+from hongbao_client.api.operator import (
+    close_packet,
+    close_reference,
+    find_packets,
+    get_any_packet,
+    get_reference,
+    lift_suspension,
+    report_claims,
+    suspend_user,
+)
 from hongbao_client.api.packets import get_packet, grab_packet, list_packet_claims, send_packet
 from hongbao_client.api.users import grab_packet_for_user, send_packet_for_user
 from hongbao_client.api.wallets import deposit, get_wallet, list_movements, withdraw
@@ -19,6 +28,7 @@ from hongbao_client.models import (
     Closed,
     Expired,
     Grabbed,
+    LimitReached,
     MovementRequest,
     Problem,
     ReasonRequest,
@@ -27,6 +37,8 @@ from hongbao_client.models import (
     Split,
     Suspension,
     SuspensionRequest,
+    WinLimit,
+    WinLimitRequest,
     WithdrawalRequest,
 )
 from hongbao_client.types import Unset
@@ -115,4 +127,21 @@ assert isinstance(suspension, Suspension) and suspension.reason == "reported", s
 assert code(send_packet.sync(client=as_user("carol"), body=terms, idempotency_key="walk-6")) == "account-suspended"
 assert lift_suspension.sync_detailed("carol", client=operator).status_code == 204
 assert ok(send_packet.sync(client=as_user("carol"), body=terms, idempotency_key="walk-6")).status == "open"
+
+assert ok(deposit.sync("dave", "walk-7", client=operator, body=MovementRequest(amount=1_000))).balance == 1_000
+limit = WinLimitRequest(key="walk", wins=1)
+terms = SendRequest(split=Split.EQUAL, total_amount=200, count=2, reference="walk:2", limit=limit)
+first, second = (
+    ok(send_packet.sync(client=as_user("dave"), body=terms, idempotency_key=key)).packet_id for key in ("walk-8", "walk-9")
+)
+assert isinstance(grab_packet.sync(first, client=as_user("user1")), Grabbed)
+assert isinstance(grab_packet.sync(second, client=as_user("user1")), LimitReached)
+left = ok(get_packet.sync(second, client=as_user("user1"))).limit
+assert isinstance(left, WinLimit) and (left.wins, left.wins_left, left.amount_left) == (1, 0, None), left
+reported = ok(report_claims.sync(client=operator, sender_id="dave", limit_key="walk")).claims
+assert [(claim.packet_id, claim.user_id, claim.amount) for claim in reported] == [(first, "user1", 100)]
+totals = ok(get_reference.sync("walk:2", client=operator, sender_id="dave"))
+assert (totals.won_amount, totals.undecided_amount, totals.users) == (100, 300, 1), totals
+over = ok(close_reference.sync("walk:2", client=operator, sender_id="dave", body=ReasonRequest(reason="it is over")))
+assert all(packet.status in ("closed", "settled") for packet in over.packets), over
 print("the walk-through works")

@@ -109,6 +109,7 @@ fn is_users(operation: &Operation<'_>) -> bool {
 
 fn path(operation: &Operation<'_>, names: &Names<'_>) -> String {
     let path = operation.path.replace("{packet_id}", names.packet).replace("{user_id}", names.user);
+    let path = path.replace("{reference}", names.user);
     path.replace("{deposit_id}", "d").replace("{withdrawal_id}", "d")
 }
 
@@ -121,6 +122,9 @@ fn request<'a>(api: &'a Api, operation: &Operation<'_>, names: &Names<'_>) -> Ca
         "askWithdrawal" => (String::new(), json!({"id": "asked", "amount": 10})),
         "setUserLimits" => (String::new(), json!({"deposit_max": 1_000_000})),
         "decideSending" => (String::new(), json!({"paused": false})),
+        "reportClaims" => (format!("?sender_id={0}&reference={0}", names.user), json!({})),
+        "getReference" => (format!("?sender_id={}", names.user), json!({})),
+        "closeReference" => (format!("?sender_id={}", names.user), json!({"reason": "reported"})),
         "closePacket" | "suspendUser" => (String::new(), json!({"reason": "reported"})),
         "findPackets" => (format!("?reference={}", names.user), json!({})),
         _ => (String::new(), json!({})),
@@ -235,6 +239,8 @@ async fn refused(tour: &mut Tour, api: &Api, alice: &Names<'_>) {
         api.put("/operator/users/alice/limits").json(&json!({"deposit_max": 0})),
         get("/operator/packets"),
         get("/operator/packets?reference=a%20b"),
+        get("/operator/claims"),
+        get("/operator/references/nye"),
         get(&format!("{claims}?order=oldest")),
         get(&format!("{claims}?order=slip&after={after}")),
         get("/me/movements?from=2026-11-20"),
@@ -452,6 +458,8 @@ async fn every_example_of_a_request_is_accepted() {
                     // The other examples are of users who are not suspended.
                     let path = if operation.id == "suspendUser" { path.replace("user_id", "mallory") } else { path };
                     let path = path.replace("withdrawal_id", name);
+                    let query = if operation.id == "closeReference" { "?sender_id=alice" } else { "" };
+                    let path = format!("{path}{query}");
                     match operation.id {
                         "withdraw" => api.fund("user_id", example["amount"].as_u64().unwrap()).await,
                         "askWithdrawal" => api.fund(&user, example["amount"].as_u64().unwrap()).await,

@@ -180,7 +180,8 @@ async fn what_the_sender_wrote_is_shown_to_whom_it_is_for() {
     assert_eq!((&bobs["cover"], &bobs["has_passphrase"]), (&json!("spring"), &json!(true)));
     let row = api.get("/me/packets").by("alice").await.expect(200)["packets"][0].clone();
     assert_eq!((&row["cover"], &row["reference"]), (&json!("spring"), &json!("order-17")));
-    for (shown, hidden) in [(&bobs, "reference"), (&bobs, "metadata"), (&bobs, "recipients"), (&row, "metadata")] {
+    assert_eq!(row["metadata"], body["metadata"]);
+    for (shown, hidden) in [(&bobs, "reference"), (&bobs, "metadata"), (&bobs, "recipients"), (&row, "recipients")] {
         assert_eq!(shown.get(hidden), None, "{hidden}");
     }
     // The send's answer is the packet as it was, without the time.

@@ -8,6 +8,8 @@ use jsonschema::Validator;
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
+const SHEET: &str = "text/csv; charset=utf-8";
+
 /// Headers with a meaning: an answer has each of them exactly where it is documented.
 const HEADERS: [&str; 6] = ["Allow", "ETag", "Idempotent-Replayed", "Retry-After", "Vary", "X-Request-Id"];
 
@@ -188,7 +190,12 @@ impl Spec {
 
     #[track_caller]
     fn check_response(&self, answer: &Answer, response: &Value) {
-        let content_type = if answer.status < 400 { "application/json" } else { "application/problem+json" };
+        let is_sheet = answer.header("content-type") == Some(SHEET) && !response["content"]["text/csv"].is_null();
+        let content_type = match answer.status {
+            ..400 if is_sheet => SHEET,
+            ..400 => "application/json",
+            _ => "application/problem+json",
+        };
         let has_none = [204, 304].contains(&answer.status);
         assert_eq!(answer.header("content-type"), (!has_none).then_some(content_type), "{}", answer.describe());
         // An answer that may be cached is documented so; every other answer forbids it.
@@ -211,6 +218,12 @@ impl Spec {
         }
         if answer.method == "HEAD" || has_none {
             assert!(answer.bytes.is_empty());
+            return;
+        }
+        if is_sheet {
+            let text = json!(std::str::from_utf8(&answer.bytes).unwrap());
+            let faults = self.faults(&response["content"]["text/csv"]["schema"], &text);
+            assert!(faults.is_empty(), "{faults:#?}\n{}", answer.describe());
             return;
         }
         let body = answer.json();

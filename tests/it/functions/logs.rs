@@ -60,7 +60,7 @@ async fn each_request_has_one_line_and_each_grab_its_metrics() {
         assert_eq!(of_request.len(), 1, "{function} {id}: {of_request:?}");
         let fields = of_request[0];
         assert!(fields["outcome"].is_string() && fields["duration_us"].is_u64(), "{fields}");
-        let is_ok = ["ok", "replayed", "grabbed", "sold_out", "expired", "closed", "not_started"]
+        let is_ok = ["ok", "replayed", "grabbed", "sold_out", "expired", "closed", "not_started", "limit_reached"]
             .contains(&fields["outcome"].as_str().unwrap());
         assert_eq!(is_ok, *status < 300, "{fields}");
         if let Some(packet) = packet {
@@ -69,15 +69,27 @@ async fn each_request_has_one_line_and_each_grab_its_metrics() {
         assert_eq!(fields.get("cause").is_some(), *status == 503, "{fields}");
         assert_eq!(fields.get("by").is_some(), id.starts_with("operator"), "{fields}");
         let names_user = fields["operation"].as_str().is_some_and(|one| {
-            !["getAnyPacket", "listAnyPacketClaims", "findPackets", "closePacket", "decideSending", "listWithdrawals"]
-                .contains(&one)
+            ![
+                "getAnyPacket",
+                "listAnyPacketClaims",
+                "findPackets",
+                "closePacket",
+                "reportClaims",
+                "getReference",
+                "closeReference",
+                "decideSending",
+                "listWithdrawals",
+            ]
+            .contains(&one)
         });
         let has_valid_id = fields["outcome"] != "user-id-unsupported";
         assert_eq!(fields["user"].is_string(), names_user && has_valid_id, "{fields}");
     }
     let sends = walked.requests.iter().filter(|(_, function, _, status)| *function == "send" && *status < 300);
     let with_packet = json_lines(&walked.logs["send"]);
-    let of_request = |fields: &Value| fields["packet_id"].is_string() && fields["duration_us"].is_u64();
+    // A close of all packets with a reference names none.
+    let is_named = |fields: &Value| fields["packet_id"].is_string() || fields["operation"] == "closeReference";
+    let of_request = |fields: &Value| is_named(fields) && fields["duration_us"].is_u64();
     let with_packet = with_packet.iter().filter(|line| of_request(&line["fields"]));
     assert_eq!(with_packet.count(), sends.count(), "a send logs its packet");
 
@@ -94,12 +106,20 @@ async fn each_request_has_one_line_and_each_grab_its_metrics() {
         assert_eq!(line["Table"], TABLE);
         *grabs.entry(line["Outcome"].as_str().unwrap()).or_default() += line["Grabs"].as_u64().unwrap();
     }
-    let expected = [("closed", 1), ("expired", 2), ("grabbed", 6), ("refused", 4), ("sold_out", 1), ("unavailable", 1)];
+    let expected = [
+        ("closed", 2),
+        ("expired", 2),
+        ("grabbed", 7),
+        ("limit_reached", 2),
+        ("refused", 4),
+        ("sold_out", 1),
+        ("unavailable", 1),
+    ];
     assert_eq!(grabs, BTreeMap::from(expected));
     assert_eq!((sum("Replays"), sum("ColdStarts")), (1, 1));
     assert!(sum("ScriptCalls") >= 6, "{metrics:?}");
     let claims = metrics.iter().filter_map(|line| line["ClaimLatency"].as_array()).flatten().count();
-    assert_eq!(claims, 3, "the claims of the packet in ledger mode");
+    assert_eq!(claims, 6, "the claims of the packets in ledger mode, and two that a limit refused");
     // Losses and refusals share the next line.
     assert!(metrics.len() < walked.requests.iter().filter(|(_, function, ..)| *function == "grab").count());
 }

@@ -4,9 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use redis::cmd;
-use shared::domain::PartId;
+use shared::domain::{Intervention, PartId, Timestamp};
+use shared::dynamodb::SdkTable;
+use shared::ledger::{CloseOrder, Ledger};
+use shared::ports::System;
 use shared::redis::PartKeys;
 use tests::relay::{Passed, Relay};
 
@@ -280,6 +284,8 @@ impl Walk {
         assert_eq!((&audit["imbalance_count"], &audit["packets"]), (&json!(0), &json!(3)), "{audit}");
         self.invoke("audit", "{}").await;
 
+        self.rounds(reason).await;
+
         // A packet that Redis has lost when the operator closes it.
         let sent = self.send("send", wanted(4, 3_600), 201).await["packet_id"].as_str().unwrap().to_owned();
         let () = self.stores.redis.command(&cmd("FLUSHALL")).await;
@@ -289,6 +295,40 @@ impl Walk {
         self.invoke("settle", "{}").await;
         self.stores.redis.kill();
         self.grab("taker-1", &sent, &words, 503).await;
+    }
+}
+
+impl Walk {
+    /// Packets that belong together, and share a limit. All are closed, the last one as an order of before says.
+    async fn rounds(&mut self, reason: &str) {
+        let round = |reference: &str, number: u32| {
+            json!({
+                "split": "equal", "total_amount": 200, "count": 2, "reference": reference,
+                "metadata": {"round": number.to_string()}, "limit": {"key": "evening", "wins": 1}
+            })
+        };
+        for (number, outcome) in [(1, "grabbed"), (2, "limit_reached"), (3, "limit_reached")] {
+            let sent = self.send("send", round("evening", number), 201).await;
+            let packet = sent["packet_id"].as_str().unwrap();
+            assert_eq!(self.grab("taker-7", packet, "", 200).await["outcome"], outcome);
+            self.ask(("view", Some("taker-7")), ("GET", &format!("/packets/{packet}")), "", 200).await;
+        }
+        for path in ["claims?reference=evening&", "claims?limit_key=evening&", "references/evening?"] {
+            self.ask(("view", None), ("GET", &format!("/operator/{path}sender_id=alice")), "", 200).await;
+        }
+        let close = ("POST", "/operator/references/evening/close?sender_id=alice");
+        self.ask(("send", None), close, reason, 200).await;
+        let sent = self.send("send", round("night", 1), 201).await["packet_id"].as_str().unwrap().to_owned();
+        let at: Timestamp = "2100-01-01T00:00:00Z".parse().unwrap();
+        let order = CloseOrder {
+            sender: "alice".parse().unwrap(),
+            reference: "night".parse().unwrap(),
+            intervention: Intervention { reason: "a test".parse().unwrap(), at, by: None },
+        };
+        let table = SdkTable::new(dynamodb_at(&self.stores.dynamodb.url()), TABLE.to_owned());
+        Ledger::new(table, Arc::new(System)).order_close(&order).await.unwrap();
+        self.invoke("settle", "{}").await;
+        assert_eq!(self.grab("taker-8", &sent, "", 200).await["outcome"], "closed");
     }
 }
 

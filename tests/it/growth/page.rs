@@ -168,7 +168,7 @@ pub fn by_slips_grow(action: &str, figure: Figure) -> Order {
     use Order::{Constant, Each, EachAndMore, Frontier, Groups, OneRead, PartAmounts, Parts, Reports};
     match (action, figure) {
         ("send", Calls | Commands | Moved) => Parts,
-        ("send", WriteUnits) => Each,
+        ("send" | "send with a limit", WriteUnits) => Each,
         ("winning grab, the first of a part in a process" | "losing grab, a hold left behind", ReadUnits) => {
             PartAmounts
         }

@@ -255,10 +255,15 @@ impl Process {
 
     /// A user sends a packet that their wallet can pay: `POST /packets`.
     pub async fn post(&self, place: &Place, sender: &UserId, slips: u32) -> PacketId {
+        self.post_with(place, sender, slips, &Value::Null).await
+    }
+
+    /// The same with a limit.
+    pub async fn post_with(&self, place: &Place, sender: &UserId, slips: u32, limit: &Value) -> PacketId {
         let key: IdempotencyKey = place.next_key();
         let body = json!({
             "split": "equal", "total_amount": u64::from(slips) * SLIP_AMOUNT, "count": slips, "greeting": "恭喜发财",
-            "expires_in_s": 3_600,
+            "expires_in_s": 3_600, "limit": limit,
         });
         let request = request("POST", "/packets", sender.as_str(), &[("idempotency-key", key.as_str())], &body);
         let packet = body_of(&send::handle(&self.send, &self.close, &self.wallets, request).await);
@@ -279,6 +284,7 @@ impl Process {
             passphrase: None,
             recipients: None,
             wants_ticket: false,
+            limit: None,
             labels: Labels::default(),
         };
         match self.send.send(packet, &place.next_key()).await.unwrap() {

@@ -1,5 +1,7 @@
 //! Transfers beside a journal: each difference is named.
 
+use std::fmt::Write as _;
+
 use super::*;
 
 /// The day of the journal.
@@ -132,7 +134,7 @@ async fn a_payment_of_a_withdrawal_that_is_not_posted_is_named() {
         ("w5", "10000,CNY"),
         ("w6", "101,CNY"),
     ] {
-        file.push_str(&format!("{id},withdrawal,bob,{amount},{paid}\n"));
+        writeln!(file, "{id},withdrawal,bob,{amount},{paid}").unwrap();
     }
     fs::write(desk.path("paid.csv"), &file).unwrap();
     let said = admin(&world, &["reconcile", &output, &desk.path("paid.csv"), "--kinds", "withdrawal"]).await.with(1);

@@ -60,6 +60,8 @@ pub enum At {
     SinceSettled,
     /// Commit the claim of a hold (`commit`).
     Commit(Slip),
+    /// The claim is refused: release the hold.
+    Release(Slip),
     /// Reconcile decisions (`reconcile`, `Loader::repair`).
     Reconcile {
         /// The part.
@@ -94,6 +96,8 @@ pub enum Answer {
         /// Whether each part's answer was certain.
         certain: bool,
     },
+    /// `limit_reached`.
+    LimitReached,
     /// 503 or 404: the outcome is unknown.
     Unknown,
 }
@@ -107,13 +111,15 @@ impl Grab {
         Self { tries, parts, why: Why::SoldOut, is_second: false, at }
     }
 
-    /// The calls that a grab of `user` may make next. `is_final`: a process knows that the packet is final.
-    pub fn calls(self, instance: &Instance, user: User, is_final: bool, calls: &mut Vec<Call>) {
+    /// The calls that a grab of `user` may make next. `is_known`: a process knows that the packet is final, or that the user has reached
+    /// its limit.
+    pub fn calls(self, instance: &Instance, user: User, is_known: bool, calls: &mut Vec<Call>) {
         match self.at {
             At::Pass { probe, .. } => {
-                calls.push(Call::Grab { part: instance.probed(user, probe), user });
-                if is_final && self == Self::new(self.tries) {
-                    calls.push(Call::ReadClaim(user));
+                let may_skip = is_known && self == Self::new(self.tries);
+                calls.extend(may_skip.then_some(Call::ReadClaim(user)));
+                if !may_skip || !instance.has(Mutant::LimitBeforeClaim) {
+                    calls.push(Call::Grab { part: instance.probed(user, probe), user });
                 }
             }
             At::NotLoaded(part) => {
@@ -126,6 +132,7 @@ impl Grab {
             At::IsSettled => calls.push(Call::ReadPacket),
             At::Load { part, decisions, closed } => calls.push(Call::Load { part, decisions, closed }),
             At::Commit(slip) => calls.push(Call::Claim { slip, user }),
+            At::Release(slip) => calls.push(Call::Release { slip, user }),
             At::Reconcile { part, decisions, hold, .. } => {
                 let holds = std::array::from_fn(|slip| hold.filter(|held| usize::from(*held) == slip).map(|_| user));
                 calls.push(Call::Reconcile { part, decisions, holds });
@@ -142,9 +149,11 @@ impl Grab {
             (At::Pass { probe, why, doubt }, Reply::GrabAnswer(answer)) => {
                 return self.probed(instance, user, answer, (probe, why, doubt));
             }
-            (At::Pass { why, .. }, Reply::Slip(slip)) => {
+            (At::Pass { .. }, Reply::Slip(slip)) => {
                 let slip = slip.filter(|_| !instance.has(Mutant::FinalWithoutClaim));
-                return Err(by_claim(slip, is_final.unwrap_or(why)));
+                // If the packet is not known to be final, it is known that the user has reached its limit.
+                let none = is_final.map_or(Answer::LimitReached, |why| Answer::Nothing { why, certain: false });
+                return Err(slip.map_or(none, Answer::Grabbed));
             }
             (At::InDoubt(why), Reply::Slip(slip)) => return Err(by_claim(slip, why)),
             (At::NotLoaded(part), Reply::Packet { closed, .. }) => At::ReadPart { part, closed },
@@ -163,10 +172,12 @@ impl Grab {
                     ClaimOutcome::Committed => (false, Some(slip)),
                     ClaimOutcome::Already { slip, foreign } => (foreign, Some(slip)),
                     ClaimOutcome::Taken => (true, None),
+                    ClaimOutcome::Refused => return Ok(Self { at: At::Release(slip), ..self }),
                 };
                 let (part, decisions) = (instance.part_of(slip), outcome.decisions(slip));
                 At::Reconcile { part, decisions, hold: Some(slip), repair, answer }
             }
+            (At::Release(_), Reply::Done) => return Err(Answer::LimitReached),
             (At::Reconcile { part, repair: true, answer, .. }, Reply::Done) => At::ReadRepair { part, answer },
             (At::ReadRepair { part, answer }, Reply::Set(decisions)) => {
                 At::Reconcile { part, decisions, hold: None, repair: false, answer }

@@ -170,7 +170,9 @@ impl Hot {
                 if slips.has(slip) && !self.known.has(slip) {
                     self.known = self.known.and(Set::of(slip));
                     match self.held()[usize::from(slip)] {
-                        Some(holder) if Some(holder) != owner => self.retract(part, slip, holder),
+                        Some(holder) if Some(holder) != owner => {
+                            self.retract(part, slip, holder);
+                        }
                         Some(_) => {}
                         // A loss had made it free again.
                         None => self.free = self.free.without(Set::of(slip)),
@@ -194,16 +196,36 @@ impl Hot {
                 }
             }
         }
+        self.tidy(instance, part);
+    }
+
+    /// `reconcile.lua` without decisions (`HotStore::release`): ends the hold of a user who may not have its slip, which others may
+    /// have.
+    pub fn release(&mut self, instance: &Instance, slip: Slip, user: User) {
+        let part = instance.part_of(slip);
+        if self.loaded.has(part) {
+            let was_held = self.retract(part, slip, user) || instance.has(Mutant::FreeWithoutHold);
+            if was_held && !self.expired && !self.known.has(slip) {
+                self.free = self.free.and(Set::of(slip));
+            }
+        }
+        self.tidy(instance, part);
+    }
+
+    /// Takes a part without holds out of the queue.
+    fn tidy(&mut self, instance: &Instance, part: Part) {
         if self.outbox(instance, part) == NO_HOLDS {
             self.pending = self.pending.without(Set::of(part));
         }
     }
 
-    /// Ends the hold of a user whose slip has another owner.
-    fn retract(&mut self, part: Part, slip: Slip, user: User) {
-        if *self.field(part, user) == Field::Held(slip) {
+    /// Ends the hold of a user whose slip it is not. Returns whether they held it.
+    fn retract(&mut self, part: Part, slip: Slip, user: User) -> bool {
+        let is_held = *self.field(part, user) == Field::Held(slip);
+        if is_held {
             *self.field(part, user) = Field::None;
         }
+        is_held
     }
 
     /// The same, with these parts as they are in `other`: each node loses data by itself.

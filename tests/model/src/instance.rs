@@ -64,6 +64,8 @@ pub struct Instance {
     pub early_refund: bool,
     /// Whether the operator may close the packet.
     pub closes: bool,
+    /// How many users may reach the packet's limit by what they win elsewhere. Such a packet is in `ledger` mode.
+    pub limits: u8,
     /// The mutant, if any.
     pub mutant: Option<Mutant>,
 }
@@ -125,6 +127,7 @@ const PLAIN: Instance = Instance {
     copies: 0,
     early_refund: false,
     closes: false,
+    limits: 0,
     mutant: None,
 };
 
@@ -144,6 +147,8 @@ pub const SMALL: &[Instance] = &[
     Instance { name: "`redis` mode, with a loss", ack: Ack::Redis, tries: 2, losses: 1, ..PLAIN },
     Instance { name: "a close", closes: true, ..PLAIN },
     Instance { name: "a close, in `redis` mode", ack: Ack::Redis, closes: true, ..PLAIN },
+    Instance { name: "a limit", limits: 1, ..PLAIN },
+    Instance { name: "a limit, a slip, and a call twice, late, or never", slips: 1, limits: 1, copies: 1, ..PLAIN },
 ];
 
 /// Checked by the command only.
@@ -158,6 +163,11 @@ pub const LARGE: &[Instance] = &[
     Instance { name: "three users and two settle runs", grabs: &[0, 1, 2], settlers: 2, ..PLAIN },
     Instance { name: "a close and a loss", closes: true, losses: 1, ..PLAIN },
     Instance { name: "a close, in `redis` mode with two parts", ack: Ack::Redis, parts: 2, closes: true, ..PLAIN },
+    Instance { name: "a limit and a loss", limits: 1, losses: 1, ..PLAIN },
+    Instance { name: "two users grab twice and may reach a limit", limits: 2, tries: 2, ..PLAIN },
+    Instance { name: "a limit, and two settle runs", limits: 1, settlers: 2, ..PLAIN },
+    Instance { name: "a limit, and a user with two devices", limits: 1, grabs: &[0, 0, 1], ..PLAIN },
+    Instance { name: "a limit and two parts", limits: 1, parts: 2, ..PLAIN },
 ];
 
 /// A copy of the protocol with one mistake. Each breaks one rule, and thereby one property.
@@ -191,6 +201,16 @@ pub enum Mutant {
     RefundBeforeTold,
     /// A refund pays for all slips of its chunk, also for those that were decided meanwhile.
     RefundDecided,
+    /// The limit is checked before a grab takes a slip, and not in the claim's transaction.
+    LimitBeforeClaim,
+    /// The limit refuses a claim although the user has one already: an earlier transaction, whose answer was lost, has committed it.
+    RefusedBeforeClaim,
+    /// A claim counts as refused although the outcome of its transaction is unknown.
+    UnansweredIsRefused,
+    /// Settle does not release a hold whose claim is refused.
+    SettleKeepsRefused,
+    /// A release makes its slip free although the user does not hold it any more.
+    FreeWithoutHold,
 }
 
 /// An instance in which a mutant breaks a property, and that property.
@@ -214,6 +234,11 @@ pub const fn of_mutant(mutant: Mutant) -> (Instance, &'static str) {
         Mutant::CloseSkipsUnloaded => (Instance { closes: true, grabs: &[0], ..ALONE }, properties::AFTER_CLOSE),
         Mutant::RefundBeforeTold => (Instance { closes: true, grabs: &[0], ..REDIS }, properties::PROMISE),
         Mutant::RefundDecided => (Instance { chunk: 2, ..PLAIN }, properties::CONSERVATION),
+        Mutant::LimitBeforeClaim => (Instance { limits: 1, ..ALONE }, properties::LIMIT),
+        Mutant::RefusedBeforeClaim => (Instance { limits: 1, ..ALONE }, properties::DENIED_WINNER),
+        Mutant::UnansweredIsRefused => (ALONE, properties::GIVEN_ONCE),
+        Mutant::SettleKeepsRefused => (Instance { limits: 1, grabs: &[0], ..PLAIN }, properties::FREE_AGAIN),
+        Mutant::FreeWithoutHold => (Instance { slips: 1, limits: 1, ..PLAIN }, properties::WHOLE),
     };
     (Instance { mutant: Some(mutant), ..instance }, property)
 }

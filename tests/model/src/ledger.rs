@@ -17,6 +17,8 @@ pub struct Ledger {
     pub closed: bool,
     /// The packet's status is "settled".
     pub settled: bool,
+    /// The users who have reached the packet's limit by what they won elsewhere. They win nothing more, and keep what they have.
+    pub at_limit: Set,
     /// Whether a decision was overwritten, which the conditions forbid.
     pub overwritten: bool,
 }
@@ -47,6 +49,8 @@ pub enum ClaimOutcome {
     },
     /// The slip is claimed by another user, or refunded.
     Taken,
+    /// The user has reached the limit: the slip is nobody's.
+    Refused,
 }
 
 impl ClaimOutcome {
@@ -56,6 +60,7 @@ impl ClaimOutcome {
             Self::Committed | Self::Taken => Set::of(slip),
             Self::Already { slip: own, foreign: false } => Set::of(own),
             Self::Already { slip: own, foreign: true } => Set::of(own).and(Set::of(slip)),
+            Self::Refused => Set::NONE,
         }
     }
 }
@@ -85,21 +90,29 @@ impl Ledger {
         if let Decision::Claimed(user) = self.decisions[usize::from(slip)] { Some(user) } else { None }
     }
 
-    /// `Ledger::claim` and `what_stands` (`ledger/claim.rs`): writes a decision and a claim if both are absent, and
-    /// credits the wallet. Otherwise returns the existing ones.
+    /// `Ledger::claim` and `what_stands` (`ledger/claim.rs`): writes a decision and a claim if both are absent and the user has not
+    /// reached the limit, and credits the wallet. Otherwise returns the existing ones. The limit refuses only a user who has no claim.
     pub fn claim(&mut self, instance: &Instance, user: User, slip: Slip) -> ClaimOutcome {
         let decision = self.decisions[usize::from(slip)];
         let claim = self.claims[usize::from(user)];
         let decision_passes = decision == Decision::Absent || instance.has(Mutant::NoSlipDecision);
         let claim_passes = claim.is_none() || instance.has(Mutant::NoClaimDecision);
-        if decision_passes && claim_passes {
+        let is_at_limit = self.at_limit.has(user);
+        if is_at_limit && instance.has(Mutant::RefusedBeforeClaim) {
+            return ClaimOutcome::Refused;
+        }
+        if decision_passes && claim_passes && (!is_at_limit || instance.has(Mutant::LimitBeforeClaim)) {
             self.decide(slip, Decision::Claimed(user));
             self.claims[usize::from(user)] = Some(slip);
             self.credited[usize::from(user)] += sum(Set::of(slip));
             return ClaimOutcome::Committed;
         }
         let foreign = decision != Decision::Absent && decision != Decision::Claimed(user);
-        claim.map_or(ClaimOutcome::Taken, |slip| ClaimOutcome::Already { slip, foreign })
+        match claim {
+            Some(slip) => ClaimOutcome::Already { slip, foreign },
+            None if decision == Decision::Absent => ClaimOutcome::Refused,
+            None => ClaimOutcome::Taken,
+        }
     }
 
     /// `Ledger::refund` and `decisions_in_the_way` (`ledger/refund.rs`): writes a decision for each slip of a chunk if

@@ -9,10 +9,11 @@
 //! | [`hot`]: `grab`, `reconcile`, `load`, `close`, `outbox` | `redis/lua/{grab,reconcile,load,close,outbox}.lua` |
 //! | [`ledger`]: `claim`, `refund` | `ledger/claim.rs`, `ledger/refund.rs`, with the retries of `ledger/commit.rs` |
 //! | [`grab`]: `Pass`, `InDoubt` | `GrabSlip::grab` and `pass` in `service/grab/mod.rs` |
-//! | [`grab`]: `Commit`, `Reconcile` | `GrabSlip::commit` and `reconcile` |
+//! | [`grab`]: `Commit`, `Release`, `Reconcile` | `GrabSlip::commit` and `reconcile`; `HotStore::release` |
 //! | [`grab`]: `NotLoaded`, `ReadPart`, `Load`, `ReadRepair` | `Loader::ensure_alone`, `load`, `repair_alone` in `service/load.rs` |
 //! | [`grab`]: `Forgotten`, `IsSettled`, `SinceSettled` | `GrabSlip::expired_and_forgotten` |
 //! | [`state::State::is_final`] | `service/grab/final_packets.rs`, `GrabSlip::answer_final` |
+//! | [`protocol::Action::WinElsewhere`] | the bounds of `Write::Add` in `writes` of `ledger/claim.rs`; `service/grab/winners.rs`, `GrabSlip::answer_winner` |
 //! | [`settle`]: `Ready` to `IsEmpty` | `Outboxes::drain`, `persist` in `service/settle/outbox.rs`; `Settle::drain` in `service/settle/refund.rs` |
 //! | [`settle`]: `Packet` to `ReconcileParts` | `Settle::try_portion`, `refund_chunk`, `reconcile` in `service/settle/refund.rs` |
 //! | [`settle`]: `Operator`, `Closing` | `ClosePacket::close`, `Closer::close_part` in `service/close.rs` |
@@ -22,8 +23,9 @@
 //! - An actor dies after any of its writes.
 //! - A transaction's result is unknown, and it is sent again.
 //! - A call is executed a second time, or after its actor has died.
-//! - A grab whose claim is committed answers before the hot store is reconciled, which may also never happen.
-//! - A run of settle can't commit a hold, and goes on without it. It can't close a part: without promises it goes on to the refund.
+//! - A grab whose claim is committed answers before the hot store is reconciled, which may also never happen. So does one whose claim is
+//!   refused before its hold is released.
+//! - A run of settle can't commit a hold, or release it, and goes on without it. It can't close a part: without promises it goes on to the refund.
 //! - The hot store, or the node of one part, goes back to an earlier state, or loses everything.
 //! - A loader knows no decision.
 //! - The clocks of two processes differ.
@@ -31,6 +33,8 @@
 //! Left out, because it would show no more:
 //! - times and amounts: a claim item carries both, and never changes. So the pause before the second pass takes no time here;
 //! - the order of free slips: a grab takes the lowest. A slip that is put back may come before or after the others;
+//! - how much a user has won: a packet's limit is reached at some moment, or is not. A limit of amounts may refuse one slip and allow a
+//!   smaller one;
 //! - guards and parked holds: they only remove steps;
 //! - the loader's read of whether the packet is closed, in instances without a close;
 //! - the lease of a load: any number of processes may load at once;

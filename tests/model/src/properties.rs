@@ -5,8 +5,9 @@ use stateright::Property;
 
 use crate::grab::At;
 use crate::hot::NO_HOLDS;
-use crate::instance::{Set, sum};
+use crate::instance::{Set, Slip, sum};
 use crate::protocol::Protocol;
+use crate::settle::Settle;
 use crate::state::State;
 
 /// A slip has at most one decision, and it never changes.
@@ -17,17 +18,26 @@ pub const ONE_CLAIM: &str = "a user has at most one claim";
 pub const CONSERVATION: &str = "claimed + refunded + undecided = total";
 /// A `grabbed` answer is true, and stays true.
 pub const PROMISE: &str = "a promise is kept";
-/// No user who has a claim at this moment is answered `sold_out`, `expired` or `closed`. Another request of a user without one may
-/// still win.
+/// No user who has a claim at this moment is answered `sold_out`, `expired`, `closed` or `limit_reached`. Another request of a user
+/// without one may still win, but not after `limit_reached`.
 pub const DENIED_WINNER: &str = "a winner is never denied";
 /// A user who asks again gets their claim, or the slip that an earlier request has left held for them.
 pub const ASKS_AGAIN: &str = "a user who asks again is answered the truth";
-/// `sold_out` is answered only while no slip is free, except slips that were lost before.
+/// `sold_out` is answered only while no slip is free. Slips that were lost before don't count, nor those that came back: perhaps after
+/// Redis had answered that they are taken.
 pub const SOLD_OUT: &str = "sold out only if no slip is free";
 /// After a close is answered, the hot store gives out no slip, unless it has lost something.
 pub const AFTER_CLOSE: &str = "nobody gets a slip after a close is answered";
 /// `closed` is answered only if the operator has closed the packet.
 pub const CLOSED: &str = "closed only if the packet is closed";
+/// A user who has reached the packet's limit gets no claim any more. They keep the one that they have.
+pub const LIMIT: &str = "a user who has reached the limit gets no claim";
+/// `limit_reached` is answered only to a user who has reached the limit, and by [`DENIED_WINNER`] has no claim. By [`LIMIT`] they never
+/// get one.
+pub const LIMIT_REACHED: &str = "limit reached only if the user has reached it";
+/// The slip of a hold whose user may not have it is not lost. After one run of settle, also before the expiry, no slip is held.
+/// Those without a decision are free for others.
+pub const FREE_AGAIN: &str = "one settle run frees the slips that their users may not have";
 /// A settled packet has no undecided slip.
 pub const SETTLED: &str = "settled only if every slip is decided";
 /// A slip of a loaded part is in exactly one place.
@@ -58,6 +68,9 @@ pub fn all() -> Vec<Property<Protocol>> {
         always(SOLD_OUT, |_, state| state.broken != Some(SOLD_OUT)),
         always(AFTER_CLOSE, |_, state| state.broken != Some(AFTER_CLOSE)),
         always(CLOSED, |_, state| state.broken != Some(CLOSED)),
+        always(LIMIT, |_, state| state.broken != Some(LIMIT)),
+        always(LIMIT_REACHED, |_, state| state.broken != Some(LIMIT_REACHED)),
+        always(FREE_AGAIN, free_again),
         always(SETTLED, settled),
         always(WHOLE, |Protocol(instance), state| state.parts_are_whole(instance)),
         always(TRUE_DECISIONS, |_, state| state.decisions_are_true()),
@@ -97,6 +110,17 @@ pub fn all() -> Vec<Property<Protocol>> {
             state.hot.closed.each().any(|part| state.hot.outbox(instance, part) != NO_HOLDS)
         }),
         sometimes("a hold outlives its packet's time", |_, state| state.hot.expired && state.hot.held() != NO_HOLDS),
+        sometimes("a grab releases a slip that is held for another user by now", |Protocol(instance), state| {
+            let (held, mut grabs) = (state.hot.held(), instance.grabs.iter().zip(state.grabs));
+            let is_anothers = |user, slip: Slip| held[usize::from(slip)].is_some_and(|holder| holder != user);
+            grabs.any(|(user, grab)| matches!(grab.at, At::Release(slip) if is_anothers(*user, slip)))
+        }),
+        sometimes("settle releases a hold", |_, state| {
+            state.settles.iter().any(|settle| matches!(settle, Settle::Release(..)))
+        }),
+        sometimes("a user who has a claim reaches the limit", |_, state| {
+            state.ledger.at_limit.each().any(|user| state.ledger.claims[usize::from(user)].is_some())
+        }),
     ]
 }
 
@@ -134,8 +158,19 @@ fn recovery(protocol: &Protocol, state: &State) -> bool {
     let mut expired = *state;
     expired.hot.expire();
     let is_closed = state.ledger.closed && !state.hot.expired;
-    is_finished(protocol, &expired.recovered(&protocol.0))
-        && (!is_closed || is_finished(protocol, &state.recovered(&protocol.0)))
+    is_finished(protocol, &expired.recovered(&protocol.0, true))
+        && (!is_closed || is_finished(protocol, &state.recovered(&protocol.0, true)))
+}
+
+/// Without a limit no claim is refused.
+fn free_again(Protocol(instance): &Protocol, state: &State) -> bool {
+    if instance.limits == 0 || state.hot.expired {
+        return true;
+    }
+    let after = state.recovered(instance, false);
+    let undecided = instance.all().without(after.ledger.decided());
+    let loaded: Set = undecided.each().filter(|slip| after.hot.loaded.has(instance.part_of(*slip))).collect();
+    after.hot.held() == NO_HOLDS && after.hot.pending.is_empty() && after.hot.free.covers(loaded)
 }
 
 fn is_finished(protocol: &Protocol, after: &State) -> bool {

@@ -5,7 +5,7 @@ use stateright::{Model, Property};
 
 use crate::grab::{Answer, At, Grab};
 use crate::hot::{GrabAnswer, Holds, Hot};
-use crate::instance::{Instance, Part, Set, Slip, User};
+use crate::instance::{Instance, Mutant, Part, Set, Slip, User};
 use crate::ledger::ClaimOutcome;
 use crate::properties;
 use crate::settle::{Operator, Settle};
@@ -29,6 +29,13 @@ pub enum Call {
         decisions: Set,
         /// The holds that these decisions resolve.
         holds: Holds,
+    },
+    /// `reconcile.lua` without decisions (`HotStore::release`): ends a hold.
+    Release {
+        /// The slip that is held.
+        slip: Slip,
+        /// The user for whom it is held.
+        user: User,
     },
     /// `load.lua`.
     Load {
@@ -102,7 +109,10 @@ impl Call {
     /// Whether it changes a store.
     pub const fn is_write(self) -> bool {
         self.is_transaction()
-            || matches!(self, Self::Grab { .. } | Self::Reconcile { .. } | Self::Load { .. } | Self::Close(_))
+            || matches!(
+                self,
+                Self::Grab { .. } | Self::Reconcile { .. } | Self::Release { .. } | Self::Load { .. } | Self::Close(_)
+            )
     }
 }
 
@@ -137,9 +147,9 @@ pub enum Fate {
     Copied,
     /// The actor dies before the call is executed, which may happen later or never.
     Abandoned,
-    /// A run of settle could not commit a claim in its time, or close a part, and goes on without it.
+    /// A run of settle could not commit a claim in its time, or release a hold, or close a part, and goes on without it.
     GivenUp,
-    /// The answer is given before the reconcile reaches the hot store, which may happen later or never.
+    /// The answer is given before the reconcile or the release reaches the hot store, which may happen later or never.
     Ahead,
 }
 
@@ -150,6 +160,8 @@ pub enum Action {
     Step(Actor, Call, Fate),
     /// A late call is executed.
     Late,
+    /// A user reaches the packet's limit by a win of another packet. They may have a claim of this one.
+    WinElsewhere(User),
     /// The packet expires.
     Expire,
     /// Long after expiry the hot store forgets the parts without holds.
@@ -176,7 +188,9 @@ impl Protocol {
         push(Actor::Operator, &mut calls);
         for ((n, user), grab) in (0..).zip(self.0.grabs).zip(state.grabs) {
             if grab.tries > 0 && (n <= state.begun || !self.0.is_symmetric()) {
-                grab.calls(&self.0, *user, state.is_final.is_some(), &mut calls);
+                // A process may know a user's wins by a refusal of another packet (`service/grab/winners.rs`).
+                let is_known = state.is_final.is_some() || state.ledger.at_limit.has(*user);
+                grab.calls(&self.0, *user, is_known, &mut calls);
                 push(Actor::Grab(n), &mut calls);
             }
         }
@@ -194,6 +208,10 @@ impl Protocol {
     fn events(&self, state: &State, actions: &mut Vec<Action>) {
         if state.late.is_some() {
             actions.push(Action::Late);
+        }
+        if state.ledger.at_limit.each().count() < usize::from(self.0.limits) {
+            let users: Set = self.0.grabs.iter().copied().collect();
+            actions.extend(users.without(state.ledger.at_limit).each().map(Action::WinElsewhere));
         }
         if !state.hot.expired {
             actions.push(Action::Expire);
@@ -227,12 +245,15 @@ impl Protocol {
         match fate {
             Fate::Done | Fate::Copied | Fate::GivenUp => self.receive(state, actor, call, reply),
             Fate::Killed | Fate::Abandoned => die(state, actor),
+            Fate::Unanswered if instance.has(Mutant::UnansweredIsRefused) && matches!(call, Call::Claim { .. }) => {
+                self.receive(state, actor, call, Reply::Claim(ClaimOutcome::Refused));
+            }
             Fate::Unanswered => {}
             Fate::Ahead => {
                 if let Actor::Grab(n) = actor
-                    && let Some(slip) = answer_ahead(state.grabs[usize::from(n)])
+                    && let Some(answer) = answer_ahead(state.grabs[usize::from(n)])
                 {
-                    state.advance(instance, usize::from(n), Err(Answer::Grabbed(slip)));
+                    state.advance(instance, usize::from(n), Err(answer));
                 }
             }
         }
@@ -266,9 +287,13 @@ fn die(state: &mut State, actor: Actor) {
     }
 }
 
-/// The answer of a grab that has one, and only has to reconcile.
-const fn answer_ahead(grab: Grab) -> Option<u8> {
-    if let At::Reconcile { answer, .. } = grab.at { answer } else { None }
+/// The answer of a grab that has one, and only has to reconcile, or to release its hold.
+fn answer_ahead(grab: Grab) -> Option<Answer> {
+    match grab.at {
+        At::Reconcile { answer, .. } => answer.map(Answer::Grabbed),
+        At::Release(_) => Some(Answer::LimitReached),
+        _ => None,
+    }
 }
 
 /// The fates of a call. A read has no effect outside, so a reader's death equals its absence. Deaths and repeated transactions need
@@ -276,6 +301,7 @@ const fn answer_ahead(grab: Grab) -> Option<u8> {
 fn fates(state: &State, actor: Actor, call: Call) -> impl Iterator<Item = Fate> {
     let is_spare = state.copies > 0;
     let may_be_late = call.is_write() && is_spare && state.late.is_none();
+    let may_be_skipped = matches!(call, Call::Claim { .. } | Call::Release { .. } | Call::Close(_));
     let has_answer = matches!(actor, Actor::Grab(n) if answer_ahead(state.grabs[usize::from(n)]).is_some());
     [
         (Fate::Done, true),
@@ -283,7 +309,7 @@ fn fates(state: &State, actor: Actor, call: Call) -> impl Iterator<Item = Fate> 
         (Fate::Unanswered, call.is_transaction()),
         (Fate::Copied, may_be_late),
         (Fate::Abandoned, may_be_late),
-        (Fate::GivenUp, is_spare && matches!((actor, call), (Actor::Settle(_), Call::Claim { .. } | Call::Close(_)))),
+        (Fate::GivenUp, is_spare && matches!(actor, Actor::Settle(_)) && may_be_skipped),
         (Fate::Ahead, has_answer && state.late.is_none()),
     ]
     .into_iter()
@@ -312,6 +338,7 @@ impl Model for Protocol {
                     state.execute(&self.0, call);
                 }
             }
+            Action::WinElsewhere(user) => state.ledger.at_limit = state.ledger.at_limit.and(Set::of(user)),
             Action::Expire => state.hot.expire(),
             Action::Forget => state.hot.forget(&self.0),
             Action::BackUp => state.backup = state.hot,

@@ -3,7 +3,8 @@
 //! settle shares.
 
 use crate::hot::{Holds, NO_HOLDS, each, slips};
-use crate::instance::{Ack, Instance, Mutant, Set};
+use crate::instance::{Ack, Instance, Mutant, Set, Slip};
+use crate::ledger::ClaimOutcome;
 use crate::protocol::{Call, Reply};
 
 /// The next step of a run of settle.
@@ -22,6 +23,8 @@ pub enum Settle {
     Decisions(Drain),
     /// Commit the holds of these slips, which had no decision (`persist`).
     Persist(Drain, Set),
+    /// The claim of this slip's hold is refused: release the hold, before the other slips' holds are committed (`persist`).
+    Release(Drain, Set, Slip),
     /// Reconcile the part with the outcomes.
     Reconcile(Drain),
     /// Read the outbox again: a packet is refunded only once it is empty.
@@ -81,6 +84,9 @@ impl Settle {
                 let open = each(drain.holds).filter(|(slip, _)| open.has(*slip));
                 calls.extend(open.map(|(slip, user)| Call::Claim { slip, user }));
             }
+            Self::Release(drain, _, slip) => {
+                calls.extend(drain.holds[usize::from(slip)].map(|user| Call::Release { slip, user }));
+            }
             Self::Reconcile(drain) => {
                 let Some(part) = drain.parts.first() else { return };
                 calls.push(Call::Reconcile { part, decisions: drain.decisions, holds: drain.holds });
@@ -118,9 +124,17 @@ impl Settle {
             }
             (Self::Persist(drain, open), reply) => {
                 let Call::Claim { slip, .. } = call else { return self };
-                let met = if let Reply::Claim(outcome) = reply { outcome.decisions(slip) } else { Set::NONE };
-                persist(Drain { decisions: drain.decisions.and(met), ..drain }, open.without(Set::of(slip)))
+                let open = open.without(Set::of(slip));
+                let met = match reply {
+                    Reply::Claim(ClaimOutcome::Refused) if !instance.has(Mutant::SettleKeepsRefused) => {
+                        return Self::Release(drain, open, slip);
+                    }
+                    Reply::Claim(outcome) => outcome.decisions(slip),
+                    _ => Set::NONE,
+                };
+                persist(Drain { decisions: drain.decisions.and(met), ..drain }, open)
             }
+            (Self::Release(drain, open, _), Reply::Done) => persist(drain, open),
             (Self::Reconcile(drain), Reply::Set(read)) => {
                 Self::Reconcile(Drain { decisions: drain.decisions.and(read), ..drain })
             }

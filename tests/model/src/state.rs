@@ -3,7 +3,7 @@
 use crate::grab::{Answer, Grab};
 use crate::hot::{Field, GrabAnswer, Hot, Why, each, slips};
 use crate::instance::{Ack, GRABS, Instance, SETTLERS, Set, Slip, USERS, User};
-use crate::ledger::{Decision, Ledger};
+use crate::ledger::{ClaimOutcome, Decision, Ledger};
 use crate::properties;
 use crate::protocol::{Call, Reply};
 use crate::settle::{Operator, Settle};
@@ -41,6 +41,8 @@ pub struct State {
     pub copies: u8,
     /// Whether the hot store has lost something.
     pub lost: bool,
+    /// The slips whose holds were released.
+    pub released: Set,
     /// The property that an answer broke.
     pub broken: Option<&'static str>,
 }
@@ -65,6 +67,7 @@ impl State {
             losses: instance.losses,
             copies: instance.copies,
             lost: false,
+            released: Set::NONE,
             broken: None,
         }
     }
@@ -83,11 +86,22 @@ impl State {
                 self.hot.reconcile(instance, &self.ledger, part, decisions, holds);
                 Reply::Done
             }
+            Call::Release { slip, user } => {
+                let held = slips(self.hot.held());
+                self.hot.release(instance, slip, user);
+                self.released = self.released.and(held.without(slips(self.hot.held())));
+                Reply::Done
+            }
             Call::Load { part, decisions, closed } => {
                 Reply::Loaded(self.hot.load(instance, &self.ledger, part, decisions, closed))
             }
             Call::Close(part) => Reply::Loaded(self.hot.close(part)),
-            Call::Claim { slip, user } => Reply::Claim(self.ledger.claim(instance, user, slip)),
+            Call::Claim { slip, user } => {
+                let outcome = self.ledger.claim(instance, user, slip);
+                let is_at_limit = self.ledger.at_limit.has(user);
+                self.must(!is_at_limit || outcome != ClaimOutcome::Committed, properties::LIMIT);
+                Reply::Claim(outcome)
+            }
             Call::Refund(slips) => Reply::Set(self.ledger.refund(instance, slips)),
             Call::MarkClosed => {
                 // A settled packet stays as it is.
@@ -143,23 +157,28 @@ impl State {
             Answer::Nothing { why, certain } => {
                 self.must(why != Why::Closed || self.ledger.closed, properties::CLOSED);
                 self.must(!counts || claim.is_none() && promised.is_none(), properties::DENIED_WINNER);
-                let is_none_free = self.ledger.decided().and(slips(self.hot.held())) == instance.all();
+                let taken = self.ledger.decided().and(slips(self.hot.held()));
+                let is_none_free = taken.and(self.released) == instance.all();
                 self.must(why != Why::SoldOut || self.lost || is_none_free, properties::SOLD_OUT);
                 if certain && instance.parts > 1 && instance.ack == Ack::Ledger {
                     self.is_final = Some(why);
                 }
             }
+            Answer::LimitReached => {
+                self.must(self.ledger.at_limit.has(user), properties::LIMIT_REACHED);
+                self.must(!counts || claim.is_none() && promised.is_none(), properties::DENIED_WINNER);
+            }
             Answer::Unknown => {}
         }
     }
 
-    /// The state after all actors have died and settle has run once. The packet is due: expired or closed.
+    /// The state after all actors have died and settle has run once. `is_due`: the packet is expired or closed.
     #[must_use]
-    pub fn recovered(mut self, instance: &Instance) -> Self {
+    pub fn recovered(mut self, instance: &Instance, is_due: bool) -> Self {
         let mut settle = Settle::Ready;
         let mut calls = Vec::new();
         loop {
-            settle.calls(instance, true, &mut calls);
+            settle.calls(instance, is_due, &mut calls);
             let Some(&call) = calls.first() else { return self };
             let reply = self.execute(instance, call);
             settle = settle.next(instance, call, reply);
@@ -168,7 +187,7 @@ impl State {
     }
 
     /// Whether `user`, who asks again while nobody else does anything, is answered the truth: their claim, or a slip, also one that an
-    /// earlier request has left held for them. Else no slip is free.
+    /// earlier request has left held for them. Else no slip is free, or they have reached the limit.
     pub fn tells_truth(mut self, instance: &Instance, user: User) -> bool {
         let claim = self.ledger.claims[usize::from(user)];
         let all_loaded = self.hot.loaded == instance.all_parts();
@@ -190,6 +209,7 @@ impl State {
         let is_true = match answer {
             Answer::Grabbed(slip) => claim.is_none_or(|claim| claim == slip) || !instance.keeps_promises(self.lost),
             Answer::Nothing { .. } => !is_held,
+            Answer::LimitReached => true,
             Answer::Unknown => instance.ack == Ack::Redis && !all_loaded,
         };
         is_true && self.broken.is_none()

@@ -112,6 +112,7 @@ fn terms() -> Terms {
         expires_at: Timestamp::from_ms(1_795_181_500_000),
         ack: AckMode::Ledger,
         guard: Guard::default(),
+        limit: None,
         labels: shared::domain::Labels::default(),
     }
 }
@@ -143,7 +144,7 @@ async fn claim(scripted: &Scripted) {
             assert!(foreign.is_none_or(|decision| decision.owner.user() != Some(&user)));
         }
         Ok(ClaimOutcome::Taken(decision)) => assert_ne!(decision.owner.user(), Some(&user)),
-        Ok(ClaimOutcome::Suspended) | Err(_) => {}
+        Ok(ClaimOutcome::Refused(_)) | Err(_) => {}
     }
 }
 

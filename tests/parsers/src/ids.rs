@@ -7,7 +7,7 @@ use lambda_http::{Body, Request, RequestExt};
 use shared::domain::{Cover, IdempotencyKey, PARTITIONS, PacketId, PartId, Reference, RequestKey, UserId};
 use shared::http::{Code, Page, Route, Who, page, route};
 use shared::ledger::{MovementCursor, PendingCursor};
-use shared::service::ListPlace;
+use shared::service::{ListPlace, ReportPlace};
 
 /// Ids, names of parts, and the paths that contain them.
 pub fn ids(data: &[u8]) {
@@ -89,6 +89,9 @@ fn spelled(route: &Route) -> (&'static str, String) {
         Route::Sending => ("GET", "/operator/sending".to_owned()),
         Route::DecideSending => ("PUT", "/operator/sending".to_owned()),
         Route::Referenced => ("GET", "/operator/packets".to_owned()),
+        Route::ReportedClaims => ("GET", "/operator/claims".to_owned()),
+        Route::Reference(reference) => ("GET", format!("/operator/references/{reference}")),
+        Route::CloseReference(reference) => ("POST", format!("/operator/references/{reference}/close")),
         Route::Close(id) => ("POST", format!("/operator/packets/{id}/close")),
         Route::Suspend(user) => ("PUT", format!("/operator/users/{user}/suspension")),
         Route::LiftSuspension(user) => ("DELETE", format!("/operator/users/{user}/suspension")),
@@ -117,6 +120,7 @@ pub fn cursors(data: &[u8]) {
     of_kind::<u32>(text);
     of_kind::<ListPlace>(text);
     of_kind::<PendingCursor>(text);
+    of_kind::<ReportPlace>(text);
     assert_eq!(text.parse::<MovementCursor>().is_ok(), is_place_of_movement(text), "{text:?}");
     limit(text);
 }

@@ -99,6 +99,10 @@ struct Found<'a> {
     days: BTreeMap<(&'a str, String), (u64, u64)>,
     keys: BTreeMap<String, Vec<&'a str>>,
     references: BTreeMap<&'a str, Vec<&'a str>>,
+    /// The packets with limits, under the limit's sender and key.
+    limited: BTreeMap<&'a str, Vec<String>>,
+    /// What each user has won towards each limit: number and amount.
+    won: BTreeMap<(&'a str, String), (u64, u64)>,
     /// What came from outside or left; what is reserved counts as left.
     outside: Vec<(&'a str, i128)>,
     /// What pending withdrawals have reserved.
@@ -177,6 +181,11 @@ impl<'a> Found<'a> {
                 let (slips, at) = (number(item, "slip_count"), number(item, "at"));
                 self.refunds.entry(id).or_default().push(Refund { user: user.to_owned(), slips, amount, at });
             }
+            ["USER", user, "LIMIT", sender, limit] => {
+                let won = (number(item, "wins"), amount);
+                self.won.insert((user, format!("{sender}#{limit}")), won);
+            }
+            ["LIMIT", sender, limit, id] => self.limited.entry(id).or_default().push(format!("{sender}#{limit}")),
             ["REF", reference, id] => self.references.entry(id).or_default().push(reference),
             _ => check!(Wallet, false, "an item of no known kind: {}/{}", key.pk, key.sk),
         }
@@ -186,7 +195,8 @@ impl<'a> Found<'a> {
     fn balance(mut self) -> Result<Books, Violation> {
         self.timelines()?;
         let named = self.parts.keys().chain(self.decisions.keys()).chain(self.claims.keys()).chain(self.refunds.keys());
-        let named: BTreeSet<&str> = named.chain(self.sent.keys()).chain(self.references.keys()).copied().collect();
+        let named: BTreeSet<&str> =
+            named.chain(self.sent.keys()).chain(self.references.keys()).chain(self.limited.keys()).copied().collect();
         for id in named.into_iter().chain(self.keys.keys().map(String::as_str)) {
             check!(Conservation, self.metas.contains_key(id), "an item names {id}, which is no packet");
         }
@@ -195,6 +205,7 @@ impl<'a> Found<'a> {
             packets.insert((*id).to_owned(), self.packet(id, meta)?);
         }
         let balances = self.balances(&packets)?;
+        self.limits(&packets)?;
         check!(Limit, self.days == self.sent_on, "days {:?}, and sends of {:?}", self.days, self.sent_on);
 
         let outside: i128 = self.outside.iter().map(|(_, amount)| amount).sum();
@@ -237,6 +248,10 @@ impl<'a> Found<'a> {
         let reference = text(meta, "reference");
         let found = self.references.get(id).cloned().unwrap_or_default();
         check!(Answer, found == Vec::from_iter(reference.as_deref()), "{id}: referenced as {found:?}");
+
+        let limit: Vec<String> = limit_of(meta).iter().map(|limit| format!("{sender}#{}", limit.key)).collect();
+        let found = self.limited.get(id).cloned().unwrap_or_default();
+        check!(Answer, found == limit, "{id}: limited as {found:?}");
 
         let decisions = self.decisions.get(id).cloned().unwrap_or_default();
         for (slip, decision) in &decisions {
@@ -285,6 +300,24 @@ impl<'a> Found<'a> {
             (*slips, *amount) = (*slips + 1, *amount + decision.amount);
         }
         check!(Conservation, booked == expected, "{id}: refunds {booked:?}, refunded decisions {expected:?}");
+        Ok(())
+    }
+
+    /// What users have won towards a limit is what their claims say, and no more than it allows. Here all packets with a key have the same one.
+    fn limits(&self, packets: &BTreeMap<String, PacketBooks>) -> Result<(), Violation> {
+        let mut claimed: BTreeMap<(&str, String), (u64, u64)> = BTreeMap::new();
+        for (id, meta) in &self.metas {
+            let Some(limit) = limit_of(meta) else { continue };
+            let name = format!("{}#{}", text(meta, "sender_id").unwrap_or_default(), limit.key);
+            for (user, (_, amount, _)) in &packets[*id].claims {
+                let (wins, sum) = claimed.entry((user, name.clone())).or_default();
+                (*wins, *sum) = (*wins + 1, *sum + amount);
+                let is_within =
+                    limit.wins.is_none_or(|most| *wins <= most) && limit.amount.is_none_or(|most| *sum <= most);
+                check!(Limit, is_within, "{user} has won {wins} slips of {sum}, beyond {limit:?}");
+            }
+        }
+        check!(Limit, self.won == claimed, "won {:?}, and claims of {claimed:?}", self.won);
         Ok(())
     }
 
@@ -337,6 +370,24 @@ fn closing(id: &str, meta: &Item, decisions: &BTreeMap<u32, Decision>, slips: us
     let right = said("claimed") == sums(true) && said("refunded") == sums(false);
     check!(Decision, right, "{id}: its totals are not those of its decisions");
     Ok(true)
+}
+
+/// The limit of a packet.
+#[derive(Debug)]
+struct Limit {
+    key: String,
+    wins: Option<u64>,
+    amount: Option<u64>,
+}
+
+fn limit_of(meta: &Item) -> Option<Limit> {
+    let Some(AttributeValue::M(limit)) = meta.get("limit") else { return None };
+    let number = |name: &str| match limit.get(name) {
+        Some(AttributeValue::N(digits)) => Some(digits.parse().unwrap()),
+        _ => None,
+    };
+    let Some(AttributeValue::S(key)) = limit.get("key") else { return None };
+    Some(Limit { key: key.clone(), wins: number("wins"), amount: number("amount") })
 }
 
 /// One byte for the width, then each amount in that many bytes, little-endian.

@@ -2,11 +2,12 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use shared::domain::{AckMode, Claim, PacketId, Refusal, Terms, Timestamp, UserId};
+use shared::domain::{AckMode, Amount, Claim, PacketId, Refusal, Terms, Timestamp, UserId, Won};
+use shared::ledger::keys;
 use shared::ports::GrabAnswer;
 use shared::service::{Failure, GrabOutcome};
 
-use crate::audit::{Books, Claimed, PacketBooks};
+use crate::audit::{Books, Claimed, PacketBooks, number};
 use crate::faults::Fault;
 use crate::trace::Kind;
 use crate::world::{Known, SECOND_PRIMARY_AHEAD, World};
@@ -66,6 +67,7 @@ const fn name(answer: Option<&GrabOutcome>) -> &'static str {
         Some(GrabOutcome::Refused(_)) => "refused",
         Some(GrabOutcome::NoTicket(_)) => "no ticket",
         Some(GrabOutcome::Suspended) => "suspended",
+        Some(GrabOutcome::LimitReached) => "limit reached",
         Some(GrabOutcome::NotStarted { .. }) => "not started",
         Some(GrabOutcome::NotFound) => "not found",
         None => "unknown",
@@ -182,6 +184,7 @@ fn judge(world: &World, terms: &Terms, user: &UserId, is_right: bool, answer: &G
         GrabOutcome::Refused(Refusal::TooManyTries { .. }) => guard.passphrase.is_none(),
         GrabOutcome::Grabbed { .. } => !guard.invites(user),
         GrabOutcome::Suspended => terms.ack == AckMode::Redis || !world.was_banned(user),
+        GrabOutcome::LimitReached => !has_reached(world, terms, user),
         // No packet wants one.
         GrabOutcome::NoTicket(_) => true,
         GrabOutcome::SoldOut | GrabOutcome::NotFound | GrabOutcome::NotStarted { .. } => false,
@@ -189,6 +192,17 @@ fn judge(world: &World, terms: &Terms, user: &UserId, is_right: bool, answer: &G
     if wrong {
         world.violated(Kind::Answer, format!("{user} of {} was answered {answer:?}", terms.id));
     }
+}
+
+/// Whether a user can't have had some slip of a packet because of its limit. What they have won only grows.
+fn has_reached(world: &World, terms: &Terms, user: &UserId) -> bool {
+    let Some(limit) = &terms.limit else { return false };
+    let won = world.table.read(&keys::won(user, &terms.sender, &limit.key));
+    let won = won.map_or_else(Won::default, |item| Won {
+        wins: u32::try_from(number(&item, "wins")).unwrap(),
+        amount: Amount::new(number(&item, "amount")),
+    });
+    !limit.allows(won, terms.total.min(terms.cap))
 }
 
 /// Checks that the hot store gives out no slip before the packet's start, by its own clock.
@@ -252,7 +266,8 @@ fn keeps_promises(world: &World, terms: &Terms, packet: &PacketBooks, grabs: &[G
                 | GrabOutcome::Closed
                 | GrabOutcome::NotFound
                 | GrabOutcome::NoTicket(_)
-                | GrabOutcome::Suspended,
+                | GrabOutcome::Suspended
+                | GrabOutcome::LimitReached,
             ) => true,
             // A part that was rolled back asks for the passphrase again, and forgets the wrong tries.
             Some(GrabOutcome::Refused(_) | GrabOutcome::NotStarted { .. }) => grab.is_right && !world.has_lost(),

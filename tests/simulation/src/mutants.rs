@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use clap::ValueEnum;
 use serde_dynamo::AttributeValue;
 use shared::domain::{Amount, Claim, PacketId, PartId, Terms, UserId};
+use shared::ledger::keys;
 use shared::memory::MemoryHot;
 use shared::ports::{
     Bound, Expect, GrabAnswer, Grabber, HotStore, HotStoreError, Item, Key, OutboxEntry, Reason, TransactError, Write,
@@ -61,6 +62,8 @@ pub enum Mutant {
     StartByProcessClock,
     /// A withdrawal is ended even if it has ended.
     EndedTwice,
+    /// A limit of wins is read before a transaction, and is no condition of it.
+    LimitReadBefore,
 }
 
 /// Makes the mistakes that lie between one process and the table.
@@ -113,6 +116,19 @@ impl TableMutant {
             for write in &mut writes {
                 if let Write::Add { key, absent, .. } = write {
                     absent.take_if(|name| !self.world.table.read(key).is_some_and(|item| item.contains_key(*name)));
+                }
+            }
+        }
+        if self.is(Mutant::LimitReadBefore) {
+            for write in &mut writes {
+                if let Write::Add { key, bounds, .. } = write
+                    && key.sk.starts_with(keys::WON)
+                {
+                    let won = self.world.table.read(key).unwrap_or_default();
+                    bounds.retain(|bound| match bound {
+                        Bound::AtMost(name, most) => number(&won, name) > *most,
+                        Bound::AtLeast(..) => true,
+                    });
                 }
             }
         }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use shared::domain::{AckMode, Amount, Labels, Passphrase, Split, Timestamp, UserId};
+use shared::domain::{AckMode, Amount, Labels, LimitKey, Passphrase, Split, Timestamp, UserId, WinLimit};
 use shared::service::NewPacket;
 
 use crate::faults::Chance;
@@ -167,6 +167,26 @@ impl Plan {
         }
     }
 
+    /// Gives all packets of some plans one sender, and a limit that they share. It draws from a source of its own. A suspended sender, and
+    /// a day's limit, concern one packet each, so such plans stay as they are.
+    pub fn share_limits(&mut self, chance: &Chance) {
+        let promises = self.setups.iter().any(|setup| setup.ack == AckMode::Redis);
+        if promises || !self.suspensions.is_empty() || self.daily_max.is_some() || !chance.happens(500) {
+            return;
+        }
+        let sender = self.packets[0].new.sender.clone();
+        let terms = &self.packets[0].new;
+        let slip = terms.total.minor_units() / u64::from(terms.count);
+        let wins = chance.happens(700).then(|| chance.between(1..=2));
+        let amount = wins.is_none() || chance.happens(300);
+        let amount = amount.then(|| Amount::new(slip * u64::from(chance.between(1..=4)) / 2 + 1));
+        let key: LimitKey = "evening".parse().unwrap();
+        for packet in &mut self.packets {
+            packet.new.sender = sender.clone();
+            packet.new.limit = Some(WinLimit { key: key.clone(), wins, amount });
+        }
+    }
+
     /// How far a clock is ahead of another, at most.
     pub fn skew(&self) -> Duration {
         let most = self.setups.iter().map(|setup| setup.skew_ms.unsigned_abs()).max();
@@ -224,6 +244,7 @@ fn packet(chance: &Chance, number: u32, active: Duration) -> PacketPlan {
         recipients,
         wants_ticket: false,
         // Some sends also write their reference.
+        limit: None,
         labels: Labels { reference: (number != 1).then(|| "order-17".parse().unwrap()), ..Labels::default() },
     };
     // A rush: all grabs in a short time.

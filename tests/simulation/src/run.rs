@@ -56,6 +56,7 @@ pub fn run(seed: u64, mutant: Option<Mutant>, readable: bool) -> Outcome {
         let mut plan = Plan::draw(&world.chance);
         plan.schedule(&Chance::new(!seed), world.now());
         plan.restrain(&Chance::new(seed.rotate_left(32)));
+        plan.share_limits(&Chance::new(!seed.rotate_left(32)));
         world.limit(plan.daily_max);
         world.note(format_args!("{plan:?}"));
         let slots = Slots::start(&world, plan.setups.clone());
@@ -430,7 +431,8 @@ impl Run {
                 | SendOutcome::InsufficientBalance
                 | SendOutcome::DailyLimitExceeded { .. }
                 | SendOutcome::Paused
-                | SendOutcome::NoTicketKeys => Sent::No,
+                | SendOutcome::NoTicketKeys
+                | SendOutcome::LimitNeedsLedger => Sent::No,
             });
         };
         let terms = self.terms(process, new, *parts);
@@ -481,6 +483,7 @@ impl Run {
                 passphrase: new.passphrase.map(|words| PassphraseDigest::new(id, &words)),
                 recipients: new.recipients,
             },
+            limit: new.limit,
             labels: new.labels,
         }
     }

@@ -12,7 +12,7 @@ fn seeds() -> u64 {
 
 /// For each mutant: a seed that finds it, and the promise that breaks first. After a change of what seeds do, find
 /// new ones with `make mutants`.
-const FOUND: [(Mutant, u64, Kind); 22] = [
+const FOUND: [(Mutant, u64, Kind); 23] = [
     (Mutant::NoSlipDecision, 0, Kind::Claim),
     (Mutant::NoClaimDecision, 0, Kind::Answer),
     (Mutant::CountedRefund, 4, Kind::Conservation),
@@ -35,6 +35,7 @@ const FOUND: [(Mutant, u64, Kind); 22] = [
     (Mutant::CountedApart, 2, Kind::Limit),
     (Mutant::StartByProcessClock, 125, Kind::Start),
     (Mutant::EndedTwice, 9, Kind::Answer),
+    (Mutant::LimitReadBefore, 2660, Kind::Limit),
 ];
 
 fn threads() -> usize {
@@ -56,6 +57,8 @@ fn no_promise_is_broken() {
     }
     let suspended = totals.answers.get("suspended").copied().unwrap_or_default();
     assert!(suspended > seeds / 20, "{suspended} users were suspended");
+    let limited = totals.answers.get("limit reached").copied().unwrap_or_default();
+    assert!(limited > seeds / 20, "{limited} users had reached a limit");
     for &fault in Fault::value_variants() {
         assert!(totals.struck.of(fault) > seeds / 500, "{fault:?} struck {} times", totals.struck.of(fault));
     }

@@ -144,6 +144,7 @@ impl Scene {
             passphrase: None,
             recipients: None,
             wants_ticket: false,
+            limit: None,
             labels: Labels::default(),
         };
         let key = format!("k{}", self.packets.fetch_add(1, Ordering::Relaxed));

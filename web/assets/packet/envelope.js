@@ -100,7 +100,10 @@ export class ClosedEnvelope {
   #showTime() {
     const { packet } = this.#live;
     const left = packet.claimed_count > 0 ? t('grab.left', { count: packet.count - packet.claimed_count }) : '';
-    this.time.textContent = [left, this.#ends].filter(Boolean).join(' · ');
+    const { wins_left: wins, amount_left: amount } = packet.limit ?? {};
+    const isReached = wins === 0 || amount === 0;
+    const mine = isReached ? [t('grab.limit')] : [wins && t('grab.winsLeft', { count: wins }), amount && t('grab.amountLeft', { amount: money(amount) })];
+    this.time.textContent = [...mine, left, this.#ends].filter(Boolean).join(' · ');
   }
 
   /** Counts down to the end. */
@@ -287,7 +290,7 @@ function pressed(signal) {
 }
 
 /** Returns a duration as hours, minutes and seconds, after the days. @param {number} ms */
-function duration(ms) {
+export function duration(ms) {
   const seconds = Math.ceil(ms / 1000);
   const two = (/** @type {number} */ value) => String(value).padStart(2, '0');
   const days = Math.floor(seconds / 86_400);

@@ -1,10 +1,12 @@
 // The result of opening: the slip with its amount, or the empty envelope; the others' luck below.
 
-import { api, clock, figure, me, money, span, symbol } from '../context.js';
+import { countDown } from '../browser.js';
+import { api, clock, figure, me, money, shareLink, span, symbol } from '../context.js';
 import { glyphs, h, mayMove, say, vary } from '../dom.js';
 import { artOf, coverOf, crown, dress, goldDust, greetingLine, tick } from '../envelope.js';
 import { t } from '../i18n.js';
 import { avatar, person } from '../people.js';
+import { duration } from './envelope.js';
 
 /** @typedef {import('./screen.js').Live} Live */
 /** @typedef {import('./screen.js').Outcome} Outcome */
@@ -12,6 +14,7 @@ import { avatar, person } from '../people.js';
 /** What a user reads who got nothing, by outcome. @type {Record<Exclude<Outcome, 'grabbed'>, [import('../i18n.js').Key, import('../i18n.js').Key | null]>} */
 const LOST = {
   sold_out: ['grab.soldOut', 'grab.soldOut.text'],
+  limit_reached: ['grab.limit', 'grab.limit.text'],
   expired: ['grab.expired', 'grab.expired.text'],
   closed: ['grab.closed', 'grab.closed.text'],
   none: ['grab.noSlip', null],
@@ -19,6 +22,7 @@ const LOST = {
 
 export class ResultRoom {
   #live;
+  #signal;
   #got;
   #heading;
   /** @type {Outcome} */
@@ -27,6 +31,7 @@ export class ResultRoom {
   /** @param {Live} live @param {Outcome} outcome @param {{amount: number} | null} got @param {AbortSignal} signal @param {boolean} isNew */
   constructor(live, outcome, got, signal, isNew) {
     this.#live = live;
+    this.#signal = signal;
     this.#outcome = outcome;
     const { packet } = live;
     const isMine = packet.sender_id === me();
@@ -38,6 +43,7 @@ export class ResultRoom {
     this.#heading = won === null ? this.#lost(outcome === 'grabbed' ? 'none' : outcome) : wonHeading(won);
     const from = h('p', { class: 'from' }, avatar(packet.sender_id), person(packet.sender_id, 'grab.from'));
     const list = new ClaimsList(live, signal);
+    this.next = h('p', { class: 'after next', hidden: true });
     this.gone = h('p', { class: 'gone' });
     this.after = h('div', { class: 'after' });
     this.ticket =
@@ -60,6 +66,7 @@ export class ResultRoom {
             won === 1 && packet.total_amount > packet.count && h('p', { class: 'joke' }, t('grab.least')),
             this.luck,
             h('p', { class: 'after' }, h('a', { href: '#/mine' }, t('grab.saved'))),
+            this.next,
           );
     const hero = dress(h('div', { class: 'torn' }, this.ticket, h('div', { class: 'strip-of-cover' }, h('div', { class: 'pocket', 'aria-hidden': 'true' }, artOf(look)), this.seal)), look);
     this.node = h('section', { class: `result${isNew ? ' arriving' : ''}`, 'data-outcome': outcome }, hero, list.node);
@@ -74,8 +81,28 @@ export class ResultRoom {
     this.#update();
   }
 
+  /** The round that is counted down to, with its start. @type {string} */
+  #round = '';
+
+  /** Shows the next round, and counts down to its start. */
+  #showNext() {
+    const { next } = this.#live.packet;
+    const round = next ? `${next.packet_id} ${next.starts_at}` : '';
+    if (round === this.#round) return;
+    this.#round = round;
+    this.next.hidden = !next;
+    if (!next) return;
+    const show = (/** @type {number} */ leftMs) => {
+      if (this.#round !== round) return;
+      const when = leftMs > 0 ? t('grab.next.in', { time: duration(leftMs) }) : t('grab.next');
+      this.next.replaceChildren(h('a', { href: shareLink(next.packet_id) }, when));
+    };
+    countDown(Date.parse(next.starts_at ?? '') || 0, show, this.#signal);
+  }
+
   #update() {
     const { packet } = this.#live;
+    this.#showNext();
     this.luck.hidden = packet.best?.user_id !== me();
     this.after.replaceChildren(...this.#story().map((text) => h('p', null, text)));
     this.luck.closest('.ticket')?.classList.toggle('best', !this.luck.hidden);
@@ -89,6 +116,8 @@ export class ResultRoom {
 
   /** @param {Exclude<Outcome, 'grabbed'>} outcome */
   #lost(outcome) {
+    const { wins_left, amount_left } = this.#live.packet.limit ?? {};
+    if (outcome === 'limit_reached' && wins_left !== 0 && amount_left) return h('h1', { tabindex: '-1' }, t('grab.limit.slip'));
     const isOwn = this.#live.packet.sender_id === me() && (outcome === 'expired' || outcome === 'sold_out');
     return h('h1', { tabindex: '-1' }, t(isOwn ? `status.${outcome}` : LOST[outcome][0]));
   }

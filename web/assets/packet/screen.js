@@ -12,7 +12,7 @@ import { ClosedEnvelope } from './envelope.js';
 /** @typedef {import('../../client/hongbao.js').Packet} Packet */
 /** @typedef {import('../../client/hongbao.js').GrabResult} GrabResult */
 /** @typedef {Extract<GrabResult, {outcome: 'grabbed'}>} Grabbed */
-/** @typedef {'grabbed' | 'sold_out' | 'expired' | 'closed' | 'none'} Outcome */
+/** @typedef {'grabbed' | 'sold_out' | 'limit_reached' | 'expired' | 'closed' | 'none'} Outcome */
 
 /** The screen does not wait longer for names and pictures. */
 const MEET_MOST_MS = 400;
@@ -108,7 +108,7 @@ class PacketScreen {
   /** @param {Live} live @param {GrabResult} result */
   async #opened(live, result) {
     if (result.outcome === 'grabbed') tab.set(this.#memory, JSON.stringify(result));
-    const known = ['grabbed', 'sold_out', 'expired', 'closed'];
+    const known = ['grabbed', 'sold_out', 'limit_reached', 'expired', 'closed'];
     await this.#result(live, known.includes(result.outcome) ? /** @type {Outcome} */ (result.outcome) : 'none', true);
     // The result needs no newer packet, so a failure here is ignored.
     live.refresh().catch(() => {});
@@ -197,7 +197,7 @@ export class Live {
     setServerTime(Date.parse(packet.now ?? ''));
     const old = this.packet;
     this.packet = packet;
-    const isSame = packet.claimed_count === old.claimed_count && packet.status === old.status && packet.seed === old.seed && packet.closed_at === old.closed_at && !packet.mine === !old.mine;
+    const isSame = packet.claimed_count === old.claimed_count && packet.status === old.status && packet.seed === old.seed && packet.closed_at === old.closed_at && !packet.mine === !old.mine && packet.next?.packet_id === old.next?.packet_id;
     if (!isSame && !this.signal.aborted) for (const listener of this.#listeners) listener(packet);
     return !isSame;
   }

@@ -4,11 +4,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::*;
-
-use crate::domain::{AckMode, Claim, Decision, Owner};
+use crate::domain::{AckMode, Claim, Decision, Owner, WinLimit, Won};
 use crate::ledger::commit::Committed;
 use crate::ledger::items::{self, ClaimItem, DecisionItem};
-use crate::ledger::{ClaimOutcome, LedgerError};
+use crate::ledger::{ClaimOutcome, ClaimRefusal, LedgerError};
 use crate::timeouts;
 
 fn wanted() -> Claim {
@@ -33,6 +32,7 @@ fn claim_item(claim: &Claim) -> ClaimItem {
         sender_id: sender,
         greeting,
         reference: None,
+        limit_key: None,
         by: None,
     }
 }
@@ -59,7 +59,7 @@ async fn a_user_who_may_not_grab_keeps_what_they_have_and_gets_no_more() {
     let wallet = || Reason::ConditionFailed(None);
     let without = cancelled([Reason::None, Reason::None, wallet()]);
     let outcome = claim(&without).await.unwrap();
-    assert!(matches!(outcome, ClaimOutcome::Suspended), "{outcome:?}");
+    assert!(matches!(outcome, ClaimOutcome::Refused(ClaimRefusal::Suspended)), "{outcome:?}");
     assert_eq!(outcome.decisions(&user("ann"), &wanted()), []);
     assert!(!outcome.is_in_ledger(&wanted()));
     // The table is busy with the claim, and does not show it.
@@ -67,6 +67,48 @@ async fn a_user_who_may_not_grab_keeps_what_they_have_and_gets_no_more() {
     let with = cancelled([Reason::None, busy(), wallet()]);
     with.holds(keys::claim(&user("ann"), packet_id(1)), &claim_item(&wanted()));
     let outcome = claim(&with).await.unwrap();
+    assert!(matches!(&outcome, ClaimOutcome::Already { claim, foreign: None } if *claim == wanted()), "{outcome:?}");
+}
+
+/// A packet with a limit of two wins and of 1,000.
+fn limited() -> Terms {
+    let limit = WinLimit { key: "nye".parse().unwrap(), wins: Some(2), amount: Some(Amount::new(1_000)) };
+    Terms { limit: Some(limit), ..terms() }
+}
+
+#[tokio::test]
+async fn a_limit_is_one_more_item_of_the_transaction() {
+    let ledger = ledger();
+    ledger.claim(&limited(), &user("ann"), &wanted()).await.unwrap();
+    let written = ledger.written();
+    let won = Write::Add {
+        key: keys::won(&user("ann"), &user("alice"), &"nye".parse().unwrap()),
+        deltas: vec![("wins", 1), ("amount", 520)],
+        bounds: vec![Bound::AtMost("wins", 1), Bound::AtMost("amount", 480)],
+        absent: None,
+    };
+    assert_eq!((written.len(), written.last()), (4, Some(&won)));
+    // A slip that is more than the limit fits nobody.
+    let ledger = super::ledger();
+    ledger.claim(&limited(), &user("ann"), &Claim { amount: Amount::new(1_001), ..wanted() }).await.unwrap();
+    let bounds = vec![Bound::AtMost("wins", 1), Bound::AtLeast("wins", u64::MAX)];
+    assert!(matches!(ledger.written().last(), Some(Write::Add { bounds: found, .. }) if *found == bounds));
+}
+
+#[tokio::test]
+async fn a_user_above_a_limit_keeps_what_they_have_and_gets_no_more() {
+    let won = Won { wins: 2, amount: Amount::new(600) };
+    let (shown, hidden) = (there(&won), Reason::ConditionFailed(None));
+    for reason in [shown, hidden] {
+        let ledger = cancelled([Reason::None, Reason::None, Reason::None, reason]);
+        let outcome = ledger.claim(&limited(), &user("ann"), &wanted()).await.unwrap();
+        assert!(matches!(outcome, ClaimOutcome::Refused(ClaimRefusal::LimitReached)), "{outcome:?}");
+    }
+    // The table is busy with the claim of before, whose answer was lost, and does not show it.
+    let busy = Reason::Busy("TransactionConflict".to_owned());
+    let ledger = cancelled([Reason::None, busy, Reason::None, there(&won)]);
+    ledger.holds(keys::claim(&user("ann"), packet_id(1)), &claim_item(&wanted()));
+    let outcome = ledger.claim(&limited(), &user("ann"), &wanted()).await.unwrap();
     assert!(matches!(&outcome, ClaimOutcome::Already { claim, foreign: None } if *claim == wanted()), "{outcome:?}");
 }
 

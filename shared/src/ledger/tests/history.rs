@@ -8,7 +8,17 @@ fn ledger_with_histories() -> Ledger<Told> {
     for n in [1, 2] {
         let (packet_id, amount, at) = (packet_id(n), Amount::new(10 * u64::from(n)), at(n.into()));
         let (sender_id, greeting) = (user("bob"), format!("hi {n}"));
-        let claim = ClaimItem { packet_id, slip: 5, amount, at, sender_id, greeting, reference: None, by: None };
+        let claim = ClaimItem {
+            packet_id,
+            slip: 5,
+            amount,
+            at,
+            sender_id,
+            greeting,
+            reference: None,
+            limit_key: None,
+            by: None,
+        };
         ledger.holds(keys::claim(&alice, packet_id), &claim);
     }
     let sent = SentItem { packet_id: packet_id(3), amount: Amount::new(300), at: at(3), day: None };

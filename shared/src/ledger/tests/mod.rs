@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::{Ledger, items, keys};
 use crate::domain::{Amount, PacketId, Signer, Terms, Timestamp, UserId};
-use crate::ports::{Batch, Entropy, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
+use crate::ports::{Batch, Bound, Entropy, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
 
 /// A table that answers transactions as it was set up to, reads from the items it was given, and keeps what it was asked.
 #[derive(Default)]

@@ -17,7 +17,17 @@ impl Ledger<Told> {
     fn holds_claim(&self, id: PacketId, ms: u64) {
         let (sender_id, greeting) = (user("bob"), String::new());
         let (slip, amount, at) = (5, Amount::new(10), at(ms));
-        let claim = ClaimItem { packet_id: id, slip, amount, at, sender_id, greeting, reference: None, by: None };
+        let claim = ClaimItem {
+            packet_id: id,
+            slip,
+            amount,
+            at,
+            sender_id,
+            greeting,
+            reference: None,
+            limit_key: None,
+            by: None,
+        };
         self.holds(keys::claim(&user("alice"), id), &claim);
     }
 
@@ -236,6 +246,7 @@ async fn an_item_without_a_sort_key_or_a_packet_is_a_defect() {
         sender_id,
         greeting,
         reference: None,
+        limit_key: None,
         by: None,
     };
     nameless.holds(key, &claim);

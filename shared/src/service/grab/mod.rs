@@ -17,7 +17,7 @@ use self::reconcile::Reconciler;
 use crate::domain::{
     AckMode, Claim, Decision, Hold, MAX_PARTS, PacketId, PartId, PassphraseDigest, Refusal, Terms, Timestamp, UserId,
 };
-use crate::ledger::ClaimOutcome;
+use crate::ledger::{ClaimOutcome, ClaimRefusal};
 use crate::ports::{GrabAnswer, Grabber, HotStore, Table};
 use crate::service::admission::{Admission, Asker, admit};
 use crate::service::load::{Ensured, Loader};
@@ -52,6 +52,8 @@ pub enum GrabOutcome {
     NoTicket(TicketFault),
     /// The operator has suspended the user, also for grabs.
     Suspended,
+    /// The user has won as much as the packet's limit allows, or would have with the slip that was free.
+    LimitReached,
     /// Grabs have not begun.
     NotStarted {
         /// When they begin.
@@ -179,6 +181,11 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
             let (started, mut has_waited) = (Instant::now(), false);
             let (mut parts, mut why) = (PartSet::MAX, NoSlip::SoldOut);
             loop {
+                if let Some(terms) = self.stores.packets.known(id).filter(|terms| terms.limit.is_some())
+                    && let Some(outcome) = Box::pin(self.answer_winner(&terms, &grabber)).await?
+                {
+                    return Ok(outcome);
+                }
                 match self.pass(id, &grabber, parts, why).await? {
                     Pass::Done(outcome) => return Ok(outcome),
                     Pass::InDoubt { parts: in_doubt, why: so_far } if !has_waited => {
@@ -223,6 +230,23 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
             }
             Some(_) => outcome.map(Some),
         }
+    }
+
+    /// Answers a user who has reached the limit of a packet, before they take a slip that others want. `None`: they have not, or something
+    /// else keeps them from this packet. A process that does not know the packet yet does without: the transaction decides.
+    async fn answer_winner(&self, terms: &Terms, grabber: &Grabber) -> Result<Option<GrabOutcome>, Failure> {
+        let (user, now, guard) = (&grabber.user, self.stores.clock.now(), &terms.guard);
+        let Some(limit) = &terms.limit else { return Ok(None) };
+        let has_begun = guard.starts_at.is_none_or(|starts_at| now >= starts_at);
+        if !has_begun || now >= terms.expires_at || guard.admit(user, grabber.passphrase).is_err() {
+            return Ok(None);
+        }
+        let won = self.stores.ledger.won(user, &terms.sender, limit).await?;
+        if limit.allows(won, terms.least_slip()) {
+            return Ok(None);
+        }
+        let claim = self.own_claims.claim_of(user, terms.id).await?;
+        Ok(Some(claim.map_or(GrabOutcome::LimitReached, replayed)))
     }
 
     /// Probes these parts of a packet in the user's order, until one has an answer other than "no slip". The answers of the others were
@@ -318,12 +342,15 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
                 }
                 Ok(Pass::Done(replayed(claim)))
             }
-            ClaimOutcome::Suspended => {
+            ClaimOutcome::Refused(why) => {
                 // Else settle does it.
                 if let Err(error) = self.stores.hot.release(part, terms.count, &hold).await {
                     tracing::warn!(%part, error = crate::error_chain(&error), "a hold was not released");
                 }
-                Ok(Pass::Done(GrabOutcome::Suspended))
+                Ok(Pass::Done(match why {
+                    ClaimRefusal::Suspended => GrabOutcome::Suspended,
+                    ClaimRefusal::LimitReached => GrabOutcome::LimitReached,
+                }))
             }
             ClaimOutcome::Taken(_) => {
                 crash_point!("grab.before_repair");

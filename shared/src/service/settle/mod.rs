@@ -22,6 +22,9 @@ use crate::service::{Failure, Stores};
 pub use self::rebuild::Rebuild;
 pub use self::replay::{Replay, Replayed};
 
+/// The most orders to close packets that a run looks at.
+const ORDERS_A_RUN: u32 = 10;
+
 /// What a run of settle did, and what is left.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Report {
@@ -160,12 +163,36 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         self
     }
 
+    /// Closes what the operator has ordered to close, where the process that did it has died. The ledger comes first; what is closed there is
+    /// due at once, and its parts are closed before its refund.
+    async fn carry_out_orders(&self, now: Timestamp) {
+        if let Err(failure) = self.try_orders(now).await {
+            tracing::warn!(error = crate::error_chain(&failure), "orders to close packets are not carried out yet");
+        }
+    }
+
+    async fn try_orders(&self, now: Timestamp) -> Result<(), Failure> {
+        let ledger = &self.stores.ledger;
+        for order in ledger.close_orders(ORDERS_A_RUN).await? {
+            for packet in ledger.packets_to_close(&order, now).await? {
+                if packet.closed.is_none() && ledger.close(&packet.terms, &order.intervention).await? {
+                    tracing::info!(packet_id = %packet.terms.id, "a packet was closed, as ordered");
+                }
+            }
+            ledger.carried_out(&order).await?;
+        }
+        Ok(())
+    }
+
     /// Settles what lies in `partitions`, until `deadline`. The next run does the rest.
     pub async fn run(&self, partitions: RangeInclusive<u32>, deadline: Instant) -> Result<Report, Failure> {
         // A hot store that does not answer must leave time for the refunds, most of which do not need it.
         let half_time = Instant::now() + deadline.saturating_duration_since(Instant::now()) / 2;
         let mut visits = self.outboxes.empty(partitions.clone(), half_time).await;
         let now = self.stores.clock.now();
+        if partitions.contains(&0) {
+            Box::pin(self.carry_out_orders(now)).await;
+        }
         let run = Run { partitions, now, until: now.before(self.grace), deadline, troubled: Mutex::default() };
         let refunded = self.refund_due(&run).await;
         self.outboxes.go_on(&mut visits, deadline).await;

@@ -6,7 +6,7 @@ use tokio::time::{Instant, timeout};
 
 use super::Tally;
 use crate::domain::{Claim, Decision, Hold, Owner, PartId, Partition, Terms, UserId};
-use crate::ledger::{CLAIMS_MAX, ClaimOutcome, LedgerError};
+use crate::ledger::{CLAIMS_MAX, ClaimOutcome, ClaimRefusal, LedgerError};
 use crate::ports::{Backlog, HotStore, OutboxEntry, Table};
 use crate::service::{Failure, Stores};
 use crate::timeouts;
@@ -244,10 +244,14 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         for (place, outcome) in outcomes {
             let (user, claim) = claims[place].clone();
             results.push(match outcome {
-                Ok(ClaimOutcome::Suspended) => {
+                Ok(ClaimOutcome::Refused(why)) => {
                     let (packet_id, slip) = (part.packet, claim.slip);
                     let hold = Hold { slip, user, at: claim.at };
-                    tracing::info!(%packet_id, slip, "a hold is void: its user is suspended");
+                    let why = match why {
+                        ClaimRefusal::Suspended => "its user is suspended",
+                        ClaimRefusal::LimitReached => "its user has won as much as the packet's limit allows",
+                    };
+                    tracing::info!(%packet_id, slip, why, "a hold is void: its user may not have the slip");
                     let released = self.stores.hot.release(part, terms.count, &hold).await;
                     released.map(|()| Persisted::default()).map_err(|error| Failure::from(error).holding(slip))
                 }

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use crate::domain::{Claim, Decision, Hold, PartId, Partition, Signer};
-use crate::ledger::{ClaimOutcome, LedgerError};
+use crate::ledger::{ClaimOutcome, ClaimRefusal, LedgerError};
 use crate::ports::{HotStore, OutboxEntry, Table};
 use crate::service::{Failure, Stores};
 
@@ -22,8 +22,8 @@ pub enum Replayed {
     HadClaim(Claim),
     /// The slip is another's, or was refunded: the hold is void.
     Taken(Decision),
-    /// The user may not grab: the hold is void.
-    Suspended,
+    /// The user may not have the slip: the hold is void.
+    Refused(ClaimRefusal),
     /// It can't be persisted, and stays parked for this reason.
     StillParked(String),
 }
@@ -60,9 +60,9 @@ impl<T: Table, H: HotStore> Replay<T, H> {
             }
             Err(error) => return Err(error.into()),
         };
-        if matches!(outcome, ClaimOutcome::Suspended) {
+        if let ClaimOutcome::Refused(why) = outcome {
             self.stores.hot.release(part, terms.count, hold).await?;
-            return Ok(Replayed::Suspended);
+            return Ok(Replayed::Refused(why));
         }
         let decisions = outcome.decisions(&hold.user, &claim);
         self.stores.hot.reconcile(part, terms.count, &decisions, std::slice::from_ref(hold)).await?;
@@ -70,7 +70,7 @@ impl<T: Table, H: HotStore> Replay<T, H> {
             ClaimOutcome::Committed => Replayed::Committed(claim),
             ClaimOutcome::Already { claim, .. } => Replayed::HadClaim(claim),
             ClaimOutcome::Taken(decision) => Replayed::Taken(decision),
-            ClaimOutcome::Suspended => Replayed::Suspended,
+            ClaimOutcome::Refused(why) => Replayed::Refused(why),
         })
     }
 

@@ -34,16 +34,19 @@ pub use self::share::Share;
 use self::reads::Reads;
 use self::shown::{End, Look};
 use crate::domain::{
-    Claim, ClaimRecord, Movement, MovementFilter, PacketId, Reference, Summary, Terms, Timestamp, UserId, Wallet,
+    Claim, ClaimRecord, Limits, Movement, MovementFilter, PacketId, Reference, Selection, Summary, Terms, Timestamp,
+    UserId, Wallet, WinLimit, Won,
 };
 use crate::ledger::{Ledger, MovementCursor, Packet, Slice};
 use crate::ports::{HotStore, Table};
 use crate::service::admission::{Admission, Asker, admit};
-use crate::service::{Failure, Stores};
+use crate::service::{Failure, Reports, Stores};
 use crate::tickets::TicketFault;
 
 /// Packets of one page that are looked at together.
 const PACKETS_AT_ONCE: usize = 20;
+/// The rounds of the last ten days among which the next one is looked for.
+const ROUNDS_MAX: u32 = 50;
 
 /// The state of a packet, as users see it, by the names that answers use.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Serialize)]
@@ -101,6 +104,11 @@ pub struct PacketView {
     pub summary: Summary,
     /// The viewer's own claim.
     pub mine: Option<Claim>,
+    /// What the viewer has won towards the packet's limit, if it has one and can still be grabbed. Lists don't say.
+    pub won: Option<Won>,
+    /// The next round in which a viewer who has a slip may still win: the sender's next packet with the same reference and key of a limit.
+    /// Others may be for other groups, who alone have their links. Lists don't say.
+    pub next: Option<NextRound>,
     /// Whether the ledger has a decision for every slip. Only then may the seed and the best claim be shown: no clock, and no word of
     /// the hot store, can tell that nothing is left to grab.
     pub is_decided: bool,
@@ -108,16 +116,32 @@ pub struct PacketView {
     pub is_final: bool,
 }
 
+/// A later packet of the same sender with the same reference and the same key of a limit.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct NextRound {
+    /// Its id.
+    pub id: PacketId,
+    /// When its grabs begin or began; `None`: with the packet.
+    pub starts_at: Option<Timestamp>,
+}
+
 /// The use case of viewing. While a packet changes, the hot store counts; all else comes from the ledger.
 pub struct ViewPackets<T: Table, H> {
     reads: Arc<Reads<T, H>>,
+    reports: Reports<T>,
     currency: String,
 }
 
 impl<T: Table, H: HotStore> ViewPackets<T, H> {
     /// Shows the packets and wallets in these stores. All money is in `currency` (ISO 4217).
     pub fn new(stores: Stores<T, H>, currency: String) -> Self {
-        Self { reads: Arc::new(Reads::new(stores)), currency }
+        let reports = Reports::new(Arc::clone(&stores.ledger), Arc::clone(&stores.clock));
+        Self { reads: Arc::new(Reads::new(stores)), reports, currency }
+    }
+
+    /// Reports on all packets of a sender that belong together.
+    pub const fn reports(&self) -> &Reports<T> {
+        &self.reports
     }
 
     /// The currency of every wallet (ISO 4217).
@@ -132,7 +156,48 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
 
     /// A packet, for `viewer`.
     pub async fn packet(&self, id: PacketId, viewer: &UserId, asker: &Asker) -> Result<Viewed<PacketView>, Failure> {
-        self.visible(id, Some(viewer), asker).await?.shown(|terms| self.look(terms, Some(viewer))).await
+        let visible = self.visible(id, Some(viewer), asker).await?;
+        visible
+            .shown(async |terms| {
+                let mut view = self.look(terms, Some(viewer)).await?;
+                let Some(limit) = &view.terms.limit else { return Ok(view) };
+                if view.is_final && view.mine.is_none() {
+                    return Ok(view);
+                }
+                let won = self.ledger().won(viewer, &view.terms.sender, limit).await?;
+                if view.mine.is_some() {
+                    view.next = self.next_round(&view.terms, limit, viewer, won).await?;
+                }
+                view.won = (!view.is_final).then_some(won);
+                Ok(view)
+            })
+            .await
+    }
+
+    /// The next round after a packet in which `viewer` may still win, who has `won` this so far.
+    async fn next_round(
+        &self,
+        terms: &Terms,
+        limit: &WinLimit,
+        viewer: &UserId,
+        won: Won,
+    ) -> Result<Option<NextRound>, Failure> {
+        let Some(reference) = terms.labels.reference.clone() else { return Ok(None) };
+        let (sender, limit_key) = (terms.sender.clone(), Some(limit.key.clone()));
+        let of = Selection { sender, reference: Some(reference), limit_key };
+        let now = self.now();
+        // What was sent before this is over.
+        let oldest = PacketId::first_at(now.before(Limits::START_AHEAD_MAX + Limits::EXPIRY_MAX));
+        let rounds = self.ledger().selected(&of, None, Some(oldest), ROUNDS_MAX).await?;
+        let start = |terms: &Terms| (terms.guard.starts_at.unwrap_or(terms.created_at), terms.id);
+        let is_ahead = |Packet { terms, settled, closed }: &Packet| {
+            let is_over = settled.is_some() || closed.is_some() || now >= terms.expires_at;
+            let can_win = terms.limit.as_ref().is_none_or(|limit| limit.allows(won, terms.least_slip()));
+            !is_over && can_win && terms.guard.invites(viewer)
+        };
+        let later = rounds.rows.into_iter().filter(|packet| start(&packet.terms) > start(terms));
+        let next = later.filter(is_ahead).min_by_key(|packet| start(&packet.terms));
+        Ok(next.map(|Packet { terms, .. }| NextRound { id: terms.id, starts_at: terms.guard.starts_at }))
     }
 
     /// Any packet, for the operator; `None` if there is no such packet.

@@ -286,7 +286,17 @@ impl Look {
         }
         let status = self.status(&terms, summary.claimed_count, now);
         let End { closed_at, is_settled, .. } = self.end;
-        PacketView { terms, status, closed_at, summary, mine, is_decided: self.is_decided, is_final: is_settled }
+        PacketView {
+            terms,
+            status,
+            closed_at,
+            summary,
+            mine,
+            won: None,
+            next: None,
+            is_decided: self.is_decided,
+            is_final: is_settled,
+        }
     }
 
     /// The state of a packet of which so many slips are claimed. The hot store's clock decides when grabs begin; a claim shows that

@@ -1,0 +1,272 @@
+//! Limits that packets of a sender share, and the report on all packets with a reference.
+
+use std::collections::BTreeMap;
+
+use futures::stream::{self, StreamExt};
+use local::Options;
+use serde_json::{Value, json};
+
+use super::api::{Api, text, with};
+
+/// A round: equal slips of 10.
+fn round(count: u64, more: &Value) -> Value {
+    with(json!({"split": "equal", "total_amount": 10 * count, "count": count, "reference": "nye"}), more)
+}
+
+async fn outcome(api: &Api, user: &str, packet: &str) -> String {
+    text(&api.grab(user, packet).await.expect(200)["outcome"])
+}
+
+#[tokio::test]
+async fn a_user_wins_at_most_so_often_of_all_packets_with_one_key() {
+    let api = Api::start().await;
+    let twice = json!({"limit": {"key": "nye-2027", "wins": 2}});
+    let mut rounds = Vec::new();
+    for key in ["1", "2", "3"] {
+        rounds.push(api.packet("alice", key, &round(3, &twice)).await);
+    }
+    let once = api.packet("alice", "once", &round(3, &json!({"limit": {"key": "nye-2027", "wins": 1}}))).await;
+    let of_another_key = api.packet("alice", "4", &round(3, &json!({"limit": {"key": "other", "wins": 1}}))).await;
+    let of_another_sender = api.packet("mallory", "5", &round(3, &twice)).await;
+    let unlimited = api.packet("alice", "6", &round(3, &json!({}))).await;
+
+    let left = async |packet: &str| api.view("bob", packet).await.expect(200)["limit"].clone();
+    let of =
+        |left: Value| json!({"key": "nye-2027", "wins": 2, "amount": null, "wins_left": left, "amount_left": null});
+    assert_eq!(left(&rounds[0]).await, of(json!(2)));
+    assert_eq!(left(&unlimited).await, Value::Null);
+    let next = async |packet: &str| api.view("bob", packet).await.expect(200)["next"].clone();
+    assert_eq!(next(&rounds[0]).await, Value::Null, "they have not won");
+    assert_eq!(outcome(&api, "bob", &rounds[0]).await, "grabbed");
+    assert_eq!(next(&rounds[0]).await, json!({"packet_id": rounds[1], "starts_at": null}));
+    assert_eq!(left(&rounds[1]).await, of(json!(1)));
+    // Each packet is judged by its own numbers.
+    assert_eq!(outcome(&api, "bob", &once).await, "limit_reached");
+    assert_eq!(outcome(&api, "bob", &rounds[1]).await, "grabbed");
+    assert_eq!(left(&rounds[2]).await, of(json!(0)));
+    assert_eq!(next(&rounds[1]).await, Value::Null, "no win is left for the next one");
+    for _ in 0..3 {
+        assert_eq!(outcome(&api, "bob", &rounds[2]).await, "limit_reached");
+    }
+    // What they have, they keep.
+    let again = api.grab("bob", &rounds[0]).await.expect(200);
+    assert_eq!((&again["outcome"], &again["replayed"]), (&json!("grabbed"), &json!(true)));
+    for packet in [&of_another_key, &of_another_sender, &unlimited] {
+        assert_eq!(outcome(&api, "bob", packet).await, "grabbed", "{packet}");
+    }
+    assert_eq!(api.balance("bob").await, 50);
+    // The slip that they did not get is there for others.
+    for user in ["carol", "dave", "eve"] {
+        assert_eq!(outcome(&api, user, &rounds[2]).await, "grabbed", "{user}");
+    }
+    assert_eq!(outcome(&api, "frank", &rounds[2]).await, "sold_out");
+    let seen = api.get(format!("/operator/packets/{}", rounds[0])).await.expect(200)["limit"].clone();
+    assert_eq!(seen, of(Value::Null), "the operator has won nothing");
+}
+
+#[tokio::test]
+async fn a_slip_that_would_exceed_the_amount_is_not_given() {
+    let api = Api::start().await;
+    let limit = json!({"limit": {"key": "k", "amount": 25, "wins": 9}});
+    let mut packets = Vec::new();
+    for key in ["1", "2", "3"] {
+        packets.push(api.packet("alice", key, &round(2, &limit)).await);
+    }
+    assert_eq!(outcome(&api, "bob", &packets[0]).await, "grabbed");
+    assert_eq!(outcome(&api, "bob", &packets[1]).await, "grabbed");
+    let view = api.view("bob", &packets[2]).await.expect(200);
+    assert_eq!((&view["limit"]["wins_left"], &view["limit"]["amount_left"]), (&json!(7), &json!(5)));
+    assert_eq!(outcome(&api, "bob", &packets[2]).await, "limit_reached");
+    let small = json!({"split": "equal", "total_amount": 5, "count": 1, "limit": {"key": "k", "amount": 25}});
+    let small = api.packet("alice", "4", &small).await;
+    assert_eq!(outcome(&api, "bob", &small).await, "grabbed");
+    // Not one slip of it fits.
+    let large = json!({"split": "random", "total_amount": 90, "count": 1, "limit": {"key": "k", "amount": 25}});
+    let large = api.packet("alice", "5", &large).await;
+    assert_eq!(outcome(&api, "carol", &large).await, "limit_reached");
+    assert_eq!(api.balance("carol").await, 0);
+    let equal = json!({"split": "equal", "total_amount": 90, "count": 3, "limit": {"key": "k", "amount": 29}});
+    let refused = api.post("/packets").by("alice").key("6").json(&equal).await.refused(400, "invalid-request");
+    assert_eq!(refused, ["limit.amount"]);
+}
+
+#[tokio::test]
+async fn users_above_the_limit_take_no_slip_from_those_who_may_win() {
+    let api = Api::start().await;
+    let limit = json!({"limit": {"key": "k", "wins": 1}});
+    let first = api.packet("alice", "first", &round(30, &limit)).await;
+    let old: Vec<String> = (0..30).map(|user| format!("old{user}")).collect();
+    for user in &old {
+        assert_eq!(outcome(&api, user, &first).await, "grabbed");
+    }
+    for turn in 0..5 {
+        let packet = api.packet("alice", &turn.to_string(), &round(5, &limit)).await;
+        let new: Vec<String> = (0..5).map(|user| format!("new{turn}-{user}")).collect();
+        let all: Vec<&String> = old
+            .iter()
+            .enumerate()
+            .flat_map(|(place, user)| {
+                let one = new.get(place / 6).filter(|_| place % 6 == 0);
+                one.into_iter().chain([user])
+            })
+            .collect();
+        let taps = all.into_iter().map(|user| {
+            let (api, packet) = (&api, &packet);
+            async move { (user.starts_with("new"), outcome(api, user, packet).await) }
+        });
+        for (is_new, outcome) in stream::iter(taps).buffer_unordered(16).collect::<Vec<_>>().await {
+            let is_good =
+                if is_new { outcome == "grabbed" } else { ["limit_reached", "sold_out"].contains(&&*outcome) };
+            assert!(is_good, "turn {turn}, new: {is_new}: {outcome}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn whatever_runs_at_once_nobody_wins_more_than_the_limit() {
+    let api = Api::start().await;
+    let limit = json!({"limit": {"key": "k", "wins": 2, "amount": 20}});
+    let mut packets = Vec::new();
+    for key in 0..6 {
+        packets.push(api.packet("alice", &key.to_string(), &round(40, &limit)).await);
+    }
+    let users: Vec<String> = (0..30).map(|user| format!("u{user}")).collect();
+    let all: Vec<(&String, &String)> = users.iter().flat_map(|user| packets.iter().map(move |id| (user, id))).collect();
+    let grabs = all.into_iter().map(|(user, id)| async { (user.clone(), outcome(&api, user, id).await) });
+    let mut wins = BTreeMap::<String, usize>::new();
+    let mut reached = 0;
+    for (user, outcome) in stream::iter(grabs).buffer_unordered(32).collect::<Vec<_>>().await {
+        match &*outcome {
+            "grabbed" => *wins.entry(user).or_default() += 1,
+            "limit_reached" => reached += 1,
+            other => panic!("{user}: {other}"),
+        }
+    }
+    assert!(wins.len() == users.len() && wins.values().all(|wins| *wins == 2), "{wins:?}");
+    assert_eq!(reached, 30 * 6 - 60);
+    // No slip was lost by being given back.
+    for id in &packets {
+        let view = api.view("alice", id).await.expect(200);
+        assert_eq!(view["status"], "open");
+    }
+    let totals = api.get("/operator/references/nye?sender_id=alice").await.expect(200);
+    assert_eq!((&totals["won_count"], &totals["won_amount"], &totals["users"]), (&json!(60), &json!(600), &json!(30)));
+}
+
+#[tokio::test]
+async fn a_limit_reads_or_is_refused() {
+    let api = Api::start().await;
+    api.fund("alice", 1_000).await;
+    let send =
+        |key: &str, limit: &Value| api.post("/packets").by("alice").key(key).json(&round(1, &json!({"limit": limit})));
+    for (limit, field) in [
+        (json!({"key": "k"}), "limit"),
+        (json!({"key": "", "wins": 1}), "limit.key"),
+        (json!({"key": "a#b", "wins": 1}), "limit.key"),
+        (json!({"key": "k", "wins": 0}), "limit.wins"),
+        (json!({"key": "k", "wins": 1_000_001}), "limit.wins"),
+        (json!({"key": "k", "amount": 0}), "limit.amount"),
+        (json!({"key": "k", "wins": 1, "amount": 1_000_000_000_001_u64}), "limit.amount"),
+    ] {
+        assert_eq!(send("bad", &limit).await.refused(400, "invalid-request"), [field], "{limit}");
+    }
+    send("bad", &json!({"wins": 1})).await.refused(400, "invalid-request");
+    send("bad", &json!({"key": "k", "wins": 1, "more": 1})).await.refused(400, "invalid-request");
+    send("good", &json!({"key": "k", "wins": 1})).await.expect(201);
+    send("good", &json!({"key": "k", "wins": 1, "amount": null})).await.expect(200);
+    send("good", &json!({"key": "k", "wins": 2})).await.refused(422, "idempotency-key-reused");
+    send("good", &Value::Null).await.refused(422, "idempotency-key-reused");
+
+    let promising = Api::start_with(Options { ack: local::Ack::Redis, ..Options::ephemeral() }).await;
+    promising.fund("alice", 1_000).await;
+    let refused =
+        promising.post("/packets").by("alice").key("k").json(&round(1, &json!({"limit": {"key": "k", "wins": 1}})));
+    assert_eq!(refused.await.refused(400, "invalid-request"), ["limit"]);
+}
+
+#[tokio::test]
+async fn the_report_has_each_claim_once_and_is_the_same_file_each_time() {
+    let api = Api::start().await;
+    let mut rounds = Vec::new();
+    for number in ["1", "2", "=3"] {
+        let more = json!({
+            "metadata": {"round": number}, "limit": {"key": "k", "wins": 2},
+            "expires_in_s": 3_600,
+        });
+        rounds.push(api.packet("alice", number, &round(70, &more)).await);
+    }
+    api.packet("mallory", "m", &round(2, &json!({}))).await;
+    for (place, id) in rounds.iter().enumerate() {
+        for user in 0..=place {
+            assert_eq!(
+                outcome(&api, &format!("u{user}"), id).await,
+                if user == 0 && place == 2 { "limit_reached" } else { "grabbed" }
+            );
+        }
+    }
+    let path = "/operator/claims?sender_id=alice&reference=nye";
+    let mut rows = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let page = api.get(format!("{path}&limit=2{cursor}")).await.expect(200);
+        rows.extend(page["claims"].as_array().unwrap().iter().cloned());
+        let Some(next) = page["next_cursor"].as_str() else { break };
+        cursor = format!("&cursor={next}");
+    }
+    let shown: Vec<_> = rows.iter().map(|row| (text(&row["packet_id"]), text(&row["metadata"]["round"]))).collect();
+    let place = |place: usize| (rounds[place].clone(), ["1", "2", "=3"][place].to_owned());
+    assert_eq!(shown, [0, 1, 1, 2, 2].map(place));
+    assert_eq!(rows[0]["user_id"], "u0");
+    assert_eq!(api.get("/operator/claims?sender_id=alice&limit_key=k").await.expect(200)["claims"], json!(rows));
+    for (query, field) in [
+        ("reference=nye", "sender_id"),
+        ("sender_id=alice", "reference"),
+        ("sender_id=alice&limit_key=%23", "limit_key"),
+    ] {
+        assert_eq!(api.get(format!("/operator/claims?{query}")).await.refused(400, "invalid-request"), [field]);
+    }
+
+    let sheet = async || {
+        let answer = api.get(path).header("accept", "text/csv").await;
+        assert_eq!(answer.status, 200);
+        let name = answer.header("content-disposition").unwrap().to_owned();
+        (name, String::from_utf8(answer.bytes).unwrap())
+    };
+    let (name, provisional) = sheet().await;
+    assert_eq!(name, r#"attachment; filename="claims-nye-provisional.csv""#);
+    let header = "packet_id,round,slip,user_id,amount_minor,amount,currency,grabbed_at,metadata";
+    assert!(provisional.starts_with(&format!("\u{feff}{header},provisional\r\n")), "{provisional}");
+
+    let reason = json!({"reason": "the evening is over"});
+    let close = "/operator/references/nye/close?sender_id=alice";
+    let closed = api.post(close).json(&reason).await.expect(200);
+    for packet in closed["packets"].as_array().unwrap() {
+        assert_eq!(packet["status"], "closed");
+    }
+    assert_eq!(api.post(close).json(&reason).await.expect(200)["packets"][0]["status"], "closed");
+    assert_eq!(outcome(&api, "late", &rounds[2]).await, "closed");
+    for id in &rounds {
+        api.until("alice", id, "settled").await;
+    }
+    let totals = api.get("/operator/references/nye?sender_id=alice").await.expect(200);
+    let money = ["total_amount", "won_amount", "refunded_amount", "undecided_amount"]
+        .map(|name| totals[name].as_u64().unwrap());
+    assert_eq!(money, [2_100, 50, 2_050, 0]);
+    assert_eq!((&totals["won_count"], &totals["users"]), (&json!(5), &json!(3)));
+    assert_eq!(totals["packets"].as_array().unwrap().len(), 3, "mallory's is another one");
+    let (name, last) = sheet().await;
+    assert_eq!(name, r#"attachment; filename="claims-nye.csv""#);
+    let lines: Vec<&str> = last.trim_start_matches('\u{feff}').lines().collect();
+    assert_eq!((lines[0], lines.len()), (header, 7));
+    let first = &rows[0];
+    let expected = format!(
+        "'{},1,{},'u0,10,0.10,CNY,{},\"{{\"\"round\"\":\"\"1\"\"}}\"",
+        rounds[0],
+        first["slip"],
+        text(&first["grabbed_at"])
+    );
+    assert_eq!(lines[1], expected);
+    assert!(lines[5].contains(",'=3,"), "{}", lines[5]);
+    assert_eq!(lines[6], "sum,,5,,50,0.50,CNY,,");
+    assert_eq!(sheet().await.1, last);
+}
