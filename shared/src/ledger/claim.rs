@@ -250,10 +250,11 @@ impl<T: Table> Ledger<T> {
 
 /// Whether the user's wallet, or what they have won, refused a claim: the last of its reasons say so.
 fn refusal(reasons: &mut impl Iterator<Item = Reason>) -> Option<ClaimRefusal> {
-    let mut has_failed = || matches!(reasons.next(), Some(Reason::ConditionFailed(_)));
-    if has_failed() {
+    let (wallet, won) = (reasons.next(), reasons.next());
+    let has_failed = |reason| matches!(reason, Some(Reason::ConditionFailed(_)));
+    if has_failed(wallet) {
         Some(ClaimRefusal::Suspended)
-    } else if has_failed() {
+    } else if has_failed(won) {
         Some(ClaimRefusal::LimitReached)
     } else {
         None

@@ -98,7 +98,6 @@ impl<T: Table, H: HotStore> ClosePacket<T, H> {
         let is_new = packets.iter().any(|packet| packet.closed.is_none());
         if is_new {
             self.stores.ledger.order_close(&order).await?;
-            crash_point!("close.after_order");
         }
         let close = |packet: Packet| self.close(packet.terms.id, order.intervention.reason.clone(), by);
         stream::iter(packets).map(close).buffer_unordered(PACKETS_AT_ONCE).try_for_each(|_| async { Ok(()) }).await?;
