@@ -31,13 +31,13 @@ impl WinLimit {
     /// The most that [`Self::wins`] can be.
     pub const WINS_MAX: u32 = 1_000_000;
 
-    /// How often a user may still win who has `won` this. `None`: as often as they like.
+    /// How often a user may still win. `won` is what they have. `None`: as often as they like.
     #[must_use]
     pub fn wins_left(&self, won: Won) -> Option<u32> {
         self.wins.map(|wins| wins.saturating_sub(won.wins))
     }
 
-    /// How much a user may still win who has `won` this. `None`: any amount.
+    /// How much a user may still win. `won` is what they have. `None`: any amount.
     #[must_use]
     pub fn amount_left(&self, won: Won) -> Option<Amount> {
         self.amount.map(|amount| amount.checked_sub(won.amount).unwrap_or(Amount::ZERO))

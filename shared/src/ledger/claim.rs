@@ -60,7 +60,8 @@ pub enum ClaimRefusal {
 
 impl<T: Table> Ledger<T> {
     /// Gives `claim` to `user` in one transaction: the slip's decision, the user's claim, the amount in their wallet, and
-    /// what they have won if the packet has a limit. It writes nothing else. Winners of one packet share no item, so they don't conflict with each other, and several can go together.
+    /// what they have won if the packet has a limit. It writes nothing else. Winners of one packet share no item, so they don't conflict
+    /// with each other, and several can go together.
     ///
     /// Called twice with the same arguments it gives the same answer and moves no more money.
     pub async fn claim(&self, terms: &Terms, user: &UserId, claim: &Claim) -> Result<ClaimOutcome, LedgerError> {

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use serde::Serialize;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use self::outbox::Outboxes;
 use crate::domain::{Timestamp, UserId};
@@ -24,6 +24,8 @@ pub use self::replay::{Replay, Replayed};
 
 /// The most orders to close packets that a run looks at.
 const ORDERS_A_RUN: u32 = 10;
+/// How long a run carries them out.
+const ORDERS_TIME: Duration = Duration::from_secs(10);
 
 /// What a run of settle did, and what is left.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
@@ -166,7 +168,10 @@ impl<T: Table, H: HotStore> Settle<T, H> {
     /// Closes what the operator has ordered to close, where the process that did it has died. The ledger comes first; what is closed there is
     /// due at once, and its parts are closed before its refund.
     async fn carry_out_orders(&self, now: Timestamp) {
-        if let Err(failure) = self.try_orders(now).await {
+        // Thousands of packets must leave time for the refunds. The next run closes the rest.
+        let late = || Failure::unavailable("there was no time for all of them");
+        let done = timeout(ORDERS_TIME, self.try_orders(now)).await.map_err(|_| late()).flatten();
+        if let Err(failure) = done {
             tracing::warn!(error = crate::error_chain(&failure), "orders to close packets are not carried out yet");
         }
     }
