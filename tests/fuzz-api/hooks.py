@@ -66,7 +66,8 @@ def after_call(context, case, response):
 
 
 def make_acceptable(case):
-    """Makes a valid body acceptable: writes its integers as integers, chooses a total that the slips can hold and a start to come.
+    """Makes a valid body acceptable: writes its integers as integers, chooses a total that the slips can hold, a limit that a
+    slip fits into and a start to come.
 
     The maximum of a passphrase holds for its normalised form, so a longer one is cut. The pattern of a greeting allows hidden
     characters, which mean something beside certain others only, so they are left out. It runs before each call, because the hook
@@ -82,6 +83,8 @@ def make_acceptable(case):
             normal = unicodedata.normalize("NFKC", case.body.get("passphrase") or "").strip()
             if len(normal) > PASSPHRASE_CHARS_MAX:
                 case.body["passphrase"] = normal[:PASSPHRASE_CHARS_MAX]
+            if case.body.get("limit"):
+                case.body["limit"] = roomy(case.body["limit"], case.body)
             if case.body.get("starts_at") is not None:
                 case.body["starts_at"] = soon(case.body["starts_at"])
         if case.body.get("greeting"):
@@ -104,6 +107,14 @@ def spare_most(case):
         case.path_parameters["user_id"] = SUSPENDED
     if case.operation.label == "PUT /operator/sending" and isinstance(case.body, dict) and case.body.get("paused") is True:
         case.body = case.body | {"paused": False}
+
+
+def roomy(limit, packet):
+    """The limit with an amount that a slip fits into."""
+    limit = {name: whole(value) for name, value in limit.items()}
+    if limit.get("amount") is not None:
+        limit["amount"] = max(limit["amount"], -(-packet["total_amount"] // packet["count"]))
+    return limit
 
 
 @functools.cache
