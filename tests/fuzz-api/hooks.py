@@ -14,6 +14,7 @@ import unicodedata
 import zlib
 
 import schemathesis
+from schemathesis.core.parameters import ParameterLocation
 
 USERS = ["alice", "bob", "carol", "dave"]
 SLIP_AMOUNT_MAX = 20_000
@@ -66,14 +67,14 @@ def after_call(context, case, response):
 
 
 def make_acceptable(case):
-    """Makes a valid body acceptable: writes its integers as integers, chooses a total that the slips can hold, a limit that a
-    slip fits into and a start to come.
+    """Makes a valid body acceptable: writes its integers as integers, chooses a total that the slips can hold, a usable limit
+    and a start to come.
 
     The maximum of a passphrase holds for its normalised form, so a longer one is cut. The pattern of a greeting allows hidden
     characters, which mean something beside certain others only, so they are left out. It runs before each call, because the hook
     `map_case` does not meet each case that comes from the document's examples.
     """
-    if case.meta and case.meta.generation.mode.is_positive and isinstance(case.body, dict):
+    if isinstance(case.body, dict) and has_valid_body(case.meta):
         case.body = {name: whole(value) for name, value in case.body.items()}
         if case.operation.label in ("POST /packets", "POST /users/{user_id}/packets"):
             count, total = case.body["count"], case.body["total_amount"]
@@ -84,7 +85,7 @@ def make_acceptable(case):
             if len(normal) > PASSPHRASE_CHARS_MAX:
                 case.body["passphrase"] = normal[:PASSPHRASE_CHARS_MAX]
             if case.body.get("limit"):
-                case.body["limit"] = roomy(case.body["limit"], case.body)
+                case.body["limit"] = usable(case.body["limit"], case.body)
             if case.body.get("starts_at") is not None:
                 case.body["starts_at"] = soon(case.body["starts_at"])
         if case.body.get("greeting"):
@@ -92,6 +93,12 @@ def make_acceptable(case):
         for name in ("reason", "note"):
             if case.body.get(name) is not None:
                 case.body[name] = visible(case.body[name]) or "fuzz"
+
+
+def has_valid_body(meta):
+    """Whether the body is valid by the document. A case whose headers alone are invalid may become valid when its caller is named."""
+    body = meta and meta.components.get(ParameterLocation.BODY)
+    return meta and (meta.generation.mode.is_positive or body and body.mode.is_positive)
 
 
 def spare_most(case):
@@ -109,10 +116,12 @@ def spare_most(case):
         case.body = case.body | {"paused": False}
 
 
-def roomy(limit, packet):
-    """The limit with an amount that a slip fits into."""
+def usable(limit, packet):
+    """The limit with a number that is not null, and an amount that a slip fits into."""
     limit = {name: whole(value) for name, value in limit.items()}
-    if limit.get("amount") is not None:
+    if limit.get("amount") is None:
+        limit["wins"] = limit.get("wins") or 1
+    else:
         limit["amount"] = max(limit["amount"], -(-packet["total_amount"] // packet["count"]))
     return limit
 

@@ -111,14 +111,16 @@ fn not_an_object() -> Problem {
 /// Says in our own words what is wrong. The parser's text would show our types, or repeat a passphrase.
 fn problem(error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
     let text = error.inner().to_string();
-    let quoted = || text.split('`').nth(1).unwrap_or_default().chars().take(64).collect::<String>();
     // A client chooses the keys in it.
     let place = || error.path().to_string().chars().take(64).collect::<String>();
-    for (prefix, reason) in
-        [("missing field", "is required"), ("unknown field", "is not known"), ("duplicate field", "is given twice")]
-    {
+    if text.starts_with("unknown field") {
+        return Problem::field(place(), "is not known");
+    }
+    for (prefix, reason) in [("missing field", "is required"), ("duplicate field", "is given twice")] {
         if text.starts_with(prefix) {
-            return Problem::field(quoted(), reason);
+            let field = text.split('`').nth(1).unwrap_or_default();
+            let is_nested = error.path().iter().next().is_some();
+            return Problem::field(if is_nested { format!("{}.{field}", place()) } else { field.to_owned() }, reason);
         }
     }
     match error.inner().classify() {
@@ -143,6 +145,13 @@ mod tests {
     struct Sample {
         amount: Int,
         note: Option<String>,
+        inner: Option<Inner>,
+    }
+
+    #[derive(Debug, Deserialize, PartialEq)]
+    #[serde(deny_unknown_fields)]
+    struct Inner {
+        key: String,
     }
 
     fn parse(body: impl Into<Body>) -> Result<Option<Sample>, Problem> {
@@ -157,10 +166,10 @@ mod tests {
 
     #[test]
     fn an_object_reads() {
-        let sample = Sample { amount: Int(5), note: Some("恭喜".to_owned()) };
+        let sample = Sample { amount: Int(5), note: Some("恭喜".to_owned()), inner: None };
         assert_eq!(parse(r#" {"note": "恭喜", "amount": 5} "#).unwrap(), Some(sample));
         for left_out in [r#"{"amount":5}"#, r#"{"amount":5,"note":null}"#, r#"{"note": null , "amount": 5}"#] {
-            assert_eq!(parse(left_out).unwrap(), Some(Sample { amount: Int(5), note: None }), "{left_out}");
+            assert_eq!(parse(left_out).unwrap(), Some(Sample { amount: Int(5), note: None, inner: None }), "{left_out}");
         }
         assert_eq!(parse("").unwrap(), None);
         assert_eq!(parse(" \n").unwrap(), None);
@@ -172,6 +181,10 @@ mod tests {
             ("{}", "amount is required"),
             (r#"{"amount":1,"x":[[]]}"#, "x is not known"),
             (r#"{"amount":1,"amount":1}"#, "amount is given twice"),
+            (r#"{"amount":1,"inner":{}}"#, "inner.key is required"),
+            (r#"{"amount":1,"inner":{"key":"k","x":1}}"#, "inner.x is not known"),
+            (r#"{"amount":1,"inner":{"key":"k","key":"k"}}"#, "inner.key is given twice"),
+            (r#"{"amount":1,"inner":{"key":1}}"#, "inner.key has the wrong type"),
             (r#"{"amount":1.0}"#, "amount has the wrong type"),
             (r#"{"amount":1e2}"#, "amount has the wrong type"),
             (r#"{"amount":"1"}"#, "amount has the wrong type"),
