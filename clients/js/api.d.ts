@@ -1233,8 +1233,9 @@ export interface components {
             /** @description The user's own claim, or null. */
             mine: components["schemas"]["ClaimOfPacket"] | null;
             /**
-             * @description The next round in which the user may still win: the sender's next packet with the same reference and the same key of a limit that
-             *     is not over. Only in the view of a single packet with a limit, by a user who has a slip of it. Otherwise null.
+             * @description The next round in which the user may still win. It is there once they have a slip of this packet, or nobody can grab it. It is the
+             *     sender's packet with the same reference and the same key of a limit that starts next. It is not over or sold out, and it
+             *     is for this user: a ticket that it needs must be in the request. Packets without `starts_at` are no rounds. Null in lists too.
              */
             next: components["schemas"]["NextRound"] | null;
             /**
@@ -1261,13 +1262,12 @@ export interface components {
         };
         NextRound: {
             packet_id: components["schemas"]["PacketId"];
-            /** @description When grabs begin or began. Null if they began when it was sent. */
-            starts_at: components["schemas"]["Timestamp"] | null;
+            starts_at: components["schemas"]["Timestamp"];
         };
         /**
          * @description The limit of all packets of one sender that have this key. `wins_left` and `amount_left` are the user's own, in the view of a single
-         *     packet. They are null in lists, in the answer to a send, for the operator, and once nothing in the packet can change. Each
-         *     number that the limit does not have is null too.
+         *     packet. They are null in lists, in the answer to a send, and for the operator. Each number that the limit does not have is null
+         *     too.
          */
         WinLimit: {
             key: components["schemas"]["LimitKey"];

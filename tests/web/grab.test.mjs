@@ -561,35 +561,71 @@ browse('a list of 3,000 claims is read as it comes into view, and has at most 10
   assert.equal(await page.evaluate(() => /** @type {any} */ (window).added), 1);
 });
 
-essential('a packet with a limit says how often a user may still win, and a winner sees the next round with its countdown', async () => {
+essential('a packet with a limit says how often a user may still win, and who is done with it sees the next round', async () => {
   const alice = someone('alice');
   await fund(alice, 100_000);
-  const round = { split: 'equal', total_amount: 300, count: 3, reference: alice, limit: { key: 'evening', wins: 2 } };
-  const starts_at = new Date(Date.now() + HOUR_MS).toISOString();
+  const round = { split: 'equal', total_amount: 100, count: 1, reference: alice, limit: { key: 'evening', wins: 2 } };
+  const at = (/** @type {number} */ ms) => new Date(Date.now() + ms).toISOString();
   const { packet_id: first } = await api(alice, 'POST', '/packets', round);
-  const { packet_id: later } = await api(alice, 'POST', '/packets', { ...round, starts_at });
+  const { packet_id: second } = await api(alice, 'POST', '/packets', { ...round, starts_at: at(12_000) });
+  const { packet_id: third } = await api(alice, 'POST', '/packets', { ...round, starts_at: at(HOUR_MS) });
   const page = await person({ name: someone('bob') });
-  const open = async (/** @type {string} */ id, /** @type {string} */ outcome) => {
-    await page.goto(`${stack.url}/p/${id}`);
-    await page.click('#open');
-    await page.waitForSelector(`.result[data-outcome=${outcome}]`);
+  const loser = await person({ name: someone('carol') });
+  const open = async (/** @type {import('playwright-core').Page} */ on, /** @type {string} */ id, /** @type {string} */ outcome) => {
+    await on.goto(`${stack.url}/p/${id}`);
+    await on.click('#open');
+    await on.waitForSelector(`.result[data-outcome=${outcome}]`);
   };
-  await page.goto(`${stack.url}/p/${first}`);
-  await page.waitForSelector('.envelope');
-  assert.match(await textOf(page, '.ends'), /还能领 2 次/);
-  await open(first, 'grabbed');
-  await page.waitForFunction(() => /下一轮 0\d:\d\d:\d\d 后开抢/.test(document.querySelector('.result .next')?.textContent ?? ''));
+  for (const each of [page, loser]) {
+    await each.goto(`${stack.url}/p/${first}`);
+    await each.waitForSelector('.envelope');
+    assert.match(await textOf(each, '.ends'), /还能领 2 次/);
+  }
+  await open(page, first, 'grabbed');
+  assert.match(await textOf(page, '.ticket'), /还能领 1 次/);
+  await loser.waitForSelector('.result[data-outcome=sold_out]');
+  for (const each of [page, loser]) await each.waitForFunction(() => /^下一轮 0\d:\d\d:\d\d 后开抢$/.test(document.querySelector('.result .next')?.textContent ?? ''));
   await assertAccessible(page, 'a win with a next round');
+  await assertAccessible(loser, 'a loss with a next round');
+  await page.waitForSelector('.result .next a.button');
+  assert.equal(await textOf(page, '.result .next'), '下一轮开抢了，去看看');
   await page.click('.result .next a');
-  await page.waitForURL(new RegExp(later));
-  await page.waitForSelector('.starts span');
-  assert.match(await textOf(page, '.ends'), /还能领 1 次/);
-
-  const { packet_id: third } = await api(alice, 'POST', '/packets', round);
-  const { packet_id: fourth } = await api(alice, 'POST', '/packets', round);
-  await open(third, 'grabbed');
+  await page.waitForURL(new RegExp(second));
+  await page.click('#open');
+  await page.waitForSelector('.result[data-outcome=grabbed]');
+  assert.match(await textOf(page, '.ticket'), /已领满/);
   assert.equal(await page.isHidden('.result .next'), true, 'no win is left for another round');
-  await open(fourth, 'limit_reached');
-  assert.match(await textOf(page, 'h1'), /已领满/);
+
+  // The page asks at once when the browser is back online, and else from time to time.
+  const asks = (/** @type {string} */ shown) => loser.waitForFunction((shown) => dispatchEvent(new Event('online')) && document.querySelector(shown) !== null, shown, { polling: 300 });
+  await asks(`.result .next a[href$='${third}']`);
+  await api(alice, 'POST', `/operator/packets/${third}/close`, { reason: 'test' });
+  await asks('.result .next[hidden]');
+
+  const { packet_id: fourth } = await api(alice, 'POST', '/packets', { ...round, starts_at: at(HOUR_MS) });
+  await page.goto(`${stack.url}/p/${fourth}`);
+  await page.waitForSelector('.starts span');
+  assert.equal(await page.isHidden('#open'), true);
+  assert.match(await textOf(page, '#status'), /已领满 本场活动每人最多领 2 次/);
   await assertAccessible(page, 'a reached limit');
+});
+
+essential('who took too large a slip for their limit may try again', async () => {
+  const alice = someone('alice');
+  await fund(alice, 100_000);
+  const round = { split: 'equal', total_amount: 60, count: 1, limit: { key: 'evening', amount: 100 } };
+  const page = await person({ name: someone('bob') });
+  const { packet_id: first } = await api(alice, 'POST', '/packets', round);
+  await page.goto(`${stack.url}/p/${first}`);
+  await page.click('#open');
+  await page.waitForSelector('.result[data-outcome=grabbed]');
+  assert.match(await textOf(page, '.ticket'), /还能领 ¥0.40/);
+  const { packet_id: large } = await api(alice, 'POST', '/packets', { ...round, split: 'random' });
+  await page.goto(`${stack.url}/p/${large}`);
+  await page.click('#open');
+  await page.waitForSelector('.result[data-outcome=limit_reached]');
+  assert.match(await textOf(page, '.lost'), /这一份超出你的剩余额度.*还能领 ¥0.40/);
+  await assertAccessible(page, 'too large a slip');
+  await page.click('.lost .button:text("再试一次")');
+  await page.waitForSelector('#open');
 });

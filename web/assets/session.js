@@ -159,6 +159,12 @@ function takeFragment(takesToken) {
   history.replaceState(null, '', `${home()}#${to}`);
 }
 
+/** Shows the ticket of one packet for another one too. @param {string} from @param {string} to */
+export function shareTicket(from, to) {
+  const ticket = tab.get(TICKET + from);
+  if (ticket) tab.set(TICKET + to, ticket);
+}
+
 /**
  * Asks the embedding app for a token and waits for the message `{type: 'hongbao-token', token}` from a configured origin.
  * @param {Auth} auth

@@ -147,7 +147,8 @@ pub struct Packet {
     pub claimed_amount: u64,
     pub refunded_amount: u64,
     pub mine: Option<Mine>,
-    /// For a caller with a slip, in the view of a single packet: the sender's next packet with the same reference that they may grab.
+    /// The next round in which the caller may still win, once they have a slip of this packet or nobody can grab it. Only in the view of a
+    /// single packet with a limit.
     pub next: Option<NextRound>,
     pub best: Option<Best>,
     pub seed: Option<String>,
@@ -161,12 +162,12 @@ pub struct Packet {
     pub now: Option<String>,
 }
 
-/// The next packet with the same reference.
+/// The next round of a campaign.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct NextRound {
     pub packet_id: String,
-    /// When grabs begin or began; `None`: when it was sent.
-    pub starts_at: Option<String>,
+    /// When grabs begin or began.
+    pub starts_at: String,
 }
 
 /// The limit of all packets of one sender that have this key.

@@ -13,7 +13,7 @@ use shared::http::{
     Answer, ClaimRow, Code, Fields, Keeping, MovementRow, MovementsAsked, MovementsBody, PacketBody, Page, Problem,
     ReferenceBody, ReportedRow, Route, ShareBody, Totals, Viewer, WalletBody, Who, asker, before_deadline, caller,
     cursor, movements_asked, operator, optional, page, page_with, parameter, respond, route, selection, selection_of,
-    user_of,
+    user_of, value,
 };
 use shared::ports::{HotStore, Table};
 use shared::service::{
@@ -204,9 +204,13 @@ const SHEET_CLAIMS_MAX: usize = 25_000;
 /// All claims of a selection: a page, or the whole file if the client accepts CSV.
 async fn reported<T: Table>(reports: &Reports<T>, request: &Request, currency: &str) -> Result<Answer, Problem> {
     let of = selection(request)?;
-    // A client that lists both wants the first one.
-    let first = request.headers().get(ACCEPT).and_then(|accept| accept.to_str().ok());
-    if first.is_some_and(|kinds| kinds.trim_start().starts_with("text/csv")) {
+    if wants_sheet(request) {
+        let mut fields = Fields::default();
+        for name in ["limit", "cursor"] {
+            let left_out = value(request, name).is_none().then_some(());
+            fields.check(name, left_out, "is not for a file, which has all claims");
+        }
+        fields.finish()?;
         let packets: Vec<_> = reports.packets(&of, None).try_collect().await?;
         // Without a packet the reference may be wrong.
         let is_provisional = packets.is_empty() || packets.iter().any(|packet| packet.settled.is_none());
@@ -229,6 +233,14 @@ async fn reported<T: Table>(reports: &Reports<T>, request: &Request, currency: &
         claims: slice.rows.iter().map(ReportedRow::new).collect(),
         next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
     })
+}
+
+/// Whether a client accepts CSV, and no page before it.
+fn wants_sheet(request: &Request) -> bool {
+    let accepted = request.headers().get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    let mut kinds =
+        accepted.split(',').map(|kind| kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
+    kinds.find(|kind| ["text/csv", "application/json", "*/*"].contains(&&**kind)).is_some_and(|kind| kind == "text/csv")
 }
 
 async fn claims_of<T: Table, H: HotStore>(

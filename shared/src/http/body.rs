@@ -169,7 +169,11 @@ mod tests {
         let sample = Sample { amount: Int(5), note: Some("恭喜".to_owned()), inner: None };
         assert_eq!(parse(r#" {"note": "恭喜", "amount": 5} "#).unwrap(), Some(sample));
         for left_out in [r#"{"amount":5}"#, r#"{"amount":5,"note":null}"#, r#"{"note": null , "amount": 5}"#] {
-            assert_eq!(parse(left_out).unwrap(), Some(Sample { amount: Int(5), note: None, inner: None }), "{left_out}");
+            assert_eq!(
+                parse(left_out).unwrap(),
+                Some(Sample { amount: Int(5), note: None, inner: None }),
+                "{left_out}"
+            );
         }
         assert_eq!(parse("").unwrap(), None);
         assert_eq!(parse(" \n").unwrap(), None);

@@ -163,8 +163,8 @@ impl<'a> PacketBody<'a> {
 #[derive(Serialize)]
 struct NextView {
     packet_id: PacketId,
-    #[serde(serialize_with = "rfc3339_or_null")]
-    starts_at: Option<Timestamp>,
+    #[serde(serialize_with = "rfc3339")]
+    starts_at: Timestamp,
 }
 
 /// The viewer's own slip.

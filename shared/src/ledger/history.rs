@@ -2,7 +2,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::items::{self, ClaimItem, ReferenceItem, SentItem};
 use super::{Ledger, LedgerError, Packet, keys};
-use crate::domain::{Claim, ClaimRecord, PacketId, Reference, Selection, UserId};
+use crate::domain::{Claim, ClaimRecord, LimitKey, PacketId, Reference, Selection, UserId};
 use crate::ports::{Batch, Item, Key, Query, Table};
 
 /// A user and a packet that they may have a claim of.
@@ -52,6 +52,16 @@ impl<T: Table> Ledger<T> {
         Ok(cut(rows.collect::<Result<Vec<_>, LedgerError>>()?, limit, |id| *id))
     }
 
+    /// Up to `limit` of a sender's packets with a key of a limit, the newest.
+    pub async fn limited(&self, sender: &UserId, key: &LimitKey, limit: u32) -> Result<Vec<Packet>, LedgerError> {
+        let pk = keys::limited_packets(sender, key);
+        let query = Query { pk, sk_prefix: "", after: None, descending: true, limit: Some(limit) };
+        let ids = self.table.query(query).await?.into_iter();
+        let ids = ids.map(|item| Ok(items::read::<ReferenceItem>(item)?.packet_id));
+        let ids = ids.collect::<Result<Vec<_>, LedgerError>>()?;
+        if ids.is_empty() { Ok(Vec::new()) } else { self.packets(&ids).await }
+    }
+
     /// Up to `limit` of the packets of a selection, the oldest first, from `from` on, and after `after`.
     pub async fn selected(
         &self,
@@ -66,7 +76,7 @@ impl<T: Table> Ledger<T> {
             (None, Some(key)) => keys::limited_packets(sender, key),
             (None, None) => return Ok(Slice { rows: Vec::new(), next: None }),
         };
-        let after = after.map(|id| id.to_string());
+        let after = after.map(|id| id.to_string()).or_else(|| from.map(just_before));
         let query = Query { pk, sk_prefix: "", after, descending: false, limit: Some(limit + 1) };
         let ids = self.table.query(query).await?.into_iter();
         let ids = ids.map(|item| Ok(items::read::<ReferenceItem>(item)?.packet_id));
@@ -121,6 +131,13 @@ impl<T: Table> Ledger<T> {
         let query = Query { pk: keys::user(user), sk_prefix, after, descending: true, limit: Some(limit + 1) };
         Ok(self.table.query(query).await?)
     }
+}
+
+/// A sort key that comes before this packet's, and after those of all packets of an earlier time.
+fn just_before(id: PacketId) -> String {
+    let mut sk = id.to_string();
+    sk.pop();
+    sk
 }
 
 /// Cuts a list to `limit` rows. It was read one row further, which shows whether there are more.

@@ -2,11 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use std::time::Duration;
+
+use client::tickets::{Scope, Ticket, TicketKey};
 use futures::stream::{self, StreamExt};
 use local::Options;
 use serde_json::{Value, json};
+use shared::ports::{Clock, System};
+use shared::redis::test_server::poll;
 
-use super::api::{Api, text, with};
+use super::api::{Api, TICKET_KEY, text, with};
 
 /// A round: equal slips of 10.
 fn round(count: u64, more: &Value) -> Value {
@@ -35,16 +40,12 @@ async fn a_user_wins_at_most_so_often_of_all_packets_with_one_key() {
         |left: Value| json!({"key": "nye-2027", "wins": 2, "amount": null, "wins_left": left, "amount_left": null});
     assert_eq!(left(&rounds[0]).await, of(json!(2)));
     assert_eq!(left(&unlimited).await, Value::Null);
-    let next = async |packet: &str| api.view("bob", packet).await.expect(200)["next"].clone();
-    assert_eq!(next(&rounds[0]).await, Value::Null, "they have not won");
     assert_eq!(outcome(&api, "bob", &rounds[0]).await, "grabbed");
-    assert_eq!(next(&rounds[0]).await, json!({"packet_id": rounds[1], "starts_at": null}));
     assert_eq!(left(&rounds[1]).await, of(json!(1)));
     // Each packet is judged by its own numbers.
     assert_eq!(outcome(&api, "bob", &once).await, "limit_reached");
     assert_eq!(outcome(&api, "bob", &rounds[1]).await, "grabbed");
     assert_eq!(left(&rounds[2]).await, of(json!(0)));
-    assert_eq!(next(&rounds[1]).await, Value::Null, "no win is left for the next one");
     for _ in 0..3 {
         assert_eq!(outcome(&api, "bob", &rounds[2]).await, "limit_reached");
     }
@@ -120,6 +121,47 @@ async fn users_above_the_limit_take_no_slip_from_those_who_may_win() {
             assert!(is_good, "turn {turn}, new: {is_new}: {outcome}");
         }
     }
+}
+
+#[tokio::test]
+async fn who_is_done_with_a_round_sees_the_next_one_that_they_may_still_win() {
+    let api = Api::taking_tickets(Options::ephemeral()).await;
+    let now = System.now();
+    let send = async |key: &str, starts_in: Option<u64>, more: Value| {
+        let starts_at = starts_in.map(|seconds| now.after(Duration::from_secs(seconds)).to_string());
+        let more = with(json!({"limit": {"key": "nye", "wins": 2}, "starts_at": starts_at}), &more);
+        api.packet("alice", key, &round(1, &more)).await
+    };
+    let of_a_ticket = json!({"eligibility": "ticket"});
+    let first = send("1", None, json!({})).await;
+    let second = send("2", Some(2), json!({})).await;
+    let members = send("members", Some(1_800), of_a_ticket).await;
+    let third = send("3", Some(3_600), json!({})).await;
+    send("another-reference", Some(60), json!({"reference": "other"})).await;
+    send("another-group-with-no-start", None, json!({})).await;
+    send("another-user", Some(60), json!({"recipients": ["eve"]})).await;
+    send("a-limit-that-they-have-reached", Some(60), json!({"limit": {"key": "nye", "amount": 9}, "split": "random"}))
+        .await;
+
+    let next = async |user: &str, packet: &str| api.view(user, packet).await.expect(200)["next"].clone();
+    assert_eq!(next("bob", &first).await, Value::Null, "they can grab this one");
+    assert_eq!(outcome(&api, "bob", &first).await, "grabbed");
+    let starts_at = api.view("bob", &second).await.expect(200)["starts_at"].clone();
+    let to_second = json!({"packet_id": second, "starts_at": starts_at});
+    assert_eq!(next("bob", &first).await, to_second);
+    assert_eq!(outcome(&api, "carol", &first).await, "sold_out");
+    assert_eq!(next("carol", &first).await["packet_id"], json!(second), "who lost needs it most");
+    api.until("bob", &second, "open").await;
+    assert_eq!(next("bob", &first).await, to_second, "it has begun, and is not sold out");
+    assert_eq!(outcome(&api, "dave", &second).await, "grabbed");
+    assert_eq!(next("bob", &first).await["packet_id"], json!(third), "sold out, the second is none for them");
+    let ticket = TicketKey::from_jwk(TICKET_KEY).unwrap();
+    let ticket = ticket.sign(&Ticket::new("bob", Scope::Reference { sender: "alice", reference: "nye" })).unwrap();
+    let of_member = api.view("bob", &first).header("grab-ticket", &ticket).await.expect(200);
+    assert_eq!(of_member["next"]["packet_id"], json!(members));
+    let reason = json!({"reason": "over"});
+    api.post(format!("/operator/packets/{third}/close")).json(&reason).await.expect(200);
+    poll("no round is left", async || next("bob", &first).await.is_null().then_some(())).await;
 }
 
 #[tokio::test]
@@ -232,6 +274,17 @@ async fn the_report_has_each_claim_once_and_is_the_same_file_each_time() {
         let name = answer.header("content-disposition").unwrap().to_owned();
         (name, String::from_utf8(answer.bytes).unwrap())
     };
+    for (accept, kind) in [
+        ("Text/CSV;q=0.9, application/json", "text/csv"),
+        ("text/html, text/csv", "text/csv"),
+        ("application/json, text/csv", "application/json"),
+        ("*/*", "application/json"),
+    ] {
+        let answer = api.get(path).header("accept", accept).await;
+        assert!(answer.header("content-type").unwrap().starts_with(kind), "{accept}");
+    }
+    let page = api.get(format!("{path}&limit=abc")).header("accept", "text/csv").await;
+    assert_eq!(page.refused(400, "invalid-request"), ["limit"]);
     let (name, provisional) = sheet().await;
     assert_eq!(name, r#"attachment; filename="claims-nye-provisional.csv""#);
     let header = "packet_id,round,slip,user_id,amount_minor,amount,currency,grabbed_at,metadata";

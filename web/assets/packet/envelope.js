@@ -68,11 +68,14 @@ export class ClosedEnvelope {
     if (!canOpen) {
       this.button.hidden = true;
       this.status.textContent = t('grab.watch');
+    } else if (hasReached(packet.limit)) {
+      this.button.hidden = this.asks.hidden = true;
+      this.status.replaceChildren(h('strong', null, t('grab.limit')), ' ', reached(packet.limit));
     } else if (packet.has_passphrase) this.status.textContent = t('grab.passphrase.ask');
     live.onChange(() => this.#update());
     this.#update();
     if (packet.status === 'scheduled' && packet.starts_at) this.#await(Date.parse(packet.starts_at), () => {
-        if (!this.#live.packet.has_passphrase) this.status.textContent = t('grab.now');
+        if (!this.button.hidden && !this.#live.packet.has_passphrase) this.status.textContent = t('grab.now');
         say(t('grab.now'));
         this.#lasts();
       });
@@ -100,10 +103,8 @@ export class ClosedEnvelope {
   #showTime() {
     const { packet } = this.#live;
     const left = packet.claimed_count > 0 ? t('grab.left', { count: packet.count - packet.claimed_count }) : '';
-    const { wins_left: wins, amount_left: amount } = packet.limit ?? {};
-    const isReached = wins === 0 || amount === 0;
-    const mine = isReached ? [t('grab.limit')] : [wins && t('grab.winsLeft', { count: wins }), amount && t('grab.amountLeft', { amount: money(amount) })];
-    this.time.textContent = [...mine, left, this.#ends].filter(Boolean).join(' · ');
+    const mine = hasReached(packet.limit) ? '' : leftToWin(packet.limit);
+    this.time.textContent = [mine, left, this.#ends].filter(Boolean).join(' · ');
   }
 
   /** Counts down to the end. */
@@ -280,6 +281,26 @@ export class ClosedEnvelope {
 /** Loads the module that shows the result. A failure shows when it is needed. */
 function prepare() {
   import('./result.js').catch(() => {});
+}
+
+/** Whether the user can win nothing more. @param {Packet['limit']} limit */
+export function hasReached(limit) {
+  return limit?.wins_left === 0 || limit?.amount_left === 0;
+}
+
+/** Says how much the limit allows each person. @param {Packet['limit']} limit */
+export function reached(limit) {
+  const { wins, amount, wins_left } = limit ?? {};
+  if (wins && wins_left === 0) return t('grab.limit.text', { count: wins });
+  return amount ? t('grab.limit.amount', { amount: money(amount) }) : '';
+}
+
+/** Says what the user may still win; nothing if there is no limit. @param {Packet['limit']} limit */
+export function leftToWin(limit) {
+  const { wins_left: count, amount_left } = limit ?? {};
+  const amount = amount_left && money(amount_left);
+  if (count) return amount ? t('grab.bothLeft', { count, amount }) : t('grab.winsLeft', { count });
+  return amount ? t('grab.amountLeft', { amount }) : '';
 }
 
 /** Waits for the next press of a key or a pointer. @param {AbortSignal} signal @returns {Promise<void>} */

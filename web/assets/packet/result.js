@@ -6,7 +6,8 @@ import { glyphs, h, mayMove, say, vary } from '../dom.js';
 import { artOf, coverOf, crown, dress, goldDust, greetingLine, tick } from '../envelope.js';
 import { t } from '../i18n.js';
 import { avatar, person } from '../people.js';
-import { duration } from './envelope.js';
+import { shareTicket } from '../session.js';
+import { duration, hasReached, leftToWin, reached } from './envelope.js';
 
 /** @typedef {import('./screen.js').Live} Live */
 /** @typedef {import('./screen.js').Outcome} Outcome */
@@ -14,7 +15,7 @@ import { duration } from './envelope.js';
 /** What a user reads who got nothing, by outcome. @type {Record<Exclude<Outcome, 'grabbed'>, [import('../i18n.js').Key, import('../i18n.js').Key | null]>} */
 const LOST = {
   sold_out: ['grab.soldOut', 'grab.soldOut.text'],
-  limit_reached: ['grab.limit', 'grab.limit.text'],
+  limit_reached: ['grab.limit', null],
   expired: ['grab.expired', 'grab.expired.text'],
   closed: ['grab.closed', 'grab.closed.text'],
   none: ['grab.noSlip', null],
@@ -43,7 +44,8 @@ export class ResultRoom {
     this.#heading = won === null ? this.#lost(outcome === 'grabbed' ? 'none' : outcome) : wonHeading(won);
     const from = h('p', { class: 'from' }, avatar(packet.sender_id), person(packet.sender_id, 'grab.from'));
     const list = new ClaimsList(live, signal);
-    this.next = h('p', { class: 'after next', hidden: true });
+    this.next = h('p', { class: 'next', hidden: true });
+    this.left = h('p');
     this.gone = h('p', { class: 'gone' });
     this.after = h('div', { class: 'after' });
     this.ticket =
@@ -55,7 +57,8 @@ export class ResultRoom {
             this.#heading,
             this.gone,
             this.after,
-            h('p', { class: 'row' }, h('button', { class: 'button gold', onClick: () => list.node.scrollIntoView({ behavior: mayMove() ? 'smooth' : 'auto' }) }, t('grab.others')), h('a', { class: 'button outlined', href: '#/' }, t(isMine ? 'sent.another' : 'grab.sendOne'))),
+            this.next,
+            h('p', { class: 'row' }, this.#wasTooMuch() && h('button', { class: 'button gold', onClick: () => location.reload() }, t('retry')), h('button', { class: 'button gold', onClick: () => list.node.scrollIntoView({ behavior: mayMove() ? 'smooth' : 'auto' }) }, t('grab.others')), h('a', { class: 'button outlined', href: '#/' }, t(isMine ? 'sent.another' : 'grab.sendOne'))),
           )
         : h(
             'div',
@@ -66,6 +69,7 @@ export class ResultRoom {
             won === 1 && packet.total_amount > packet.count && h('p', { class: 'joke' }, t('grab.least')),
             this.luck,
             h('p', { class: 'after' }, h('a', { href: '#/mine' }, t('grab.saved'))),
+            this.left,
             this.next,
           );
     const hero = dress(h('div', { class: 'torn' }, this.ticket, h('div', { class: 'strip-of-cover' }, h('div', { class: 'pocket', 'aria-hidden': 'true' }, artOf(look)), this.seal)), look);
@@ -92,17 +96,24 @@ export class ResultRoom {
     this.#round = round;
     this.next.hidden = !next;
     if (!next) return;
+    shareTicket(this.#live.packet.packet_id, next.packet_id);
+    const link = h('a', { href: shareLink(next.packet_id) });
+    this.next.replaceChildren(link);
     const show = (/** @type {number} */ leftMs) => {
       if (this.#round !== round) return;
-      const when = leftMs > 0 ? t('grab.next.in', { time: duration(leftMs) }) : t('grab.next');
-      this.next.replaceChildren(h('a', { href: shareLink(next.packet_id) }, when));
+      const wasAhead = link.textContent !== '';
+      link.textContent = leftMs > 0 ? t('grab.next.in', { time: duration(leftMs) }) : t('grab.next');
+      if (leftMs > 0) return;
+      link.className = 'button gold';
+      if (wasAhead) say(link.textContent);
     };
-    countDown(Date.parse(next.starts_at ?? '') || 0, show, this.#signal);
+    countDown(Date.parse(next.starts_at), show, this.#signal);
   }
 
   #update() {
     const { packet } = this.#live;
     this.#showNext();
+    this.left.textContent = hasReached(packet.limit) ? t('grab.limit') : leftToWin(packet.limit);
     this.luck.hidden = packet.best?.user_id !== me();
     this.after.replaceChildren(...this.#story().map((text) => h('p', null, text)));
     this.luck.closest('.ticket')?.classList.toggle('best', !this.luck.hidden);
@@ -114,10 +125,15 @@ export class ResultRoom {
     );
   }
 
+  /** Whether the slip was more than the user can still win: another one may be less. */
+  #wasTooMuch() {
+    const { limit } = this.#live.packet;
+    return this.#outcome === 'limit_reached' && !!limit?.amount_left && !hasReached(limit);
+  }
+
   /** @param {Exclude<Outcome, 'grabbed'>} outcome */
   #lost(outcome) {
-    const { wins_left, amount_left } = this.#live.packet.limit ?? {};
-    if (outcome === 'limit_reached' && wins_left !== 0 && amount_left) return h('h1', { tabindex: '-1' }, t('grab.limit.slip'));
+    if (this.#wasTooMuch()) return h('h1', { tabindex: '-1' }, t('grab.limit.slip'));
     const isOwn = this.#live.packet.sender_id === me() && (outcome === 'expired' || outcome === 'sold_out');
     return h('h1', { tabindex: '-1' }, t(isOwn ? `status.${outcome}` : LOST[outcome][0]));
   }
@@ -132,7 +148,8 @@ export class ResultRoom {
       const rest = isOver ? t('grab.own.back', { amount: money(refunded_amount) }) : t('grab.own.left', { amount: money(left) });
       return left > 0 ? [taken, rest] : [taken];
     }
-    const text = isOver && left > 0 ? null : LOST[this.#outcome][1];
+    if (this.#outcome === 'limit_reached') return [this.#wasTooMuch() ? leftToWin(this.#live.packet.limit) : reached(this.#live.packet.limit)];
+    const text = (isOver && left > 0) || this.#live.packet.next ? null : LOST[this.#outcome][1];
     return text ? [t(text)] : [];
   }
 

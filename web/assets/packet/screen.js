@@ -163,6 +163,8 @@ async function become(old, next, show) {
 const PAUSE_MOST_MS = 4_000;
 /** Of a packet that the user has opened, news are less urgent. */
 const CALM_PAUSE_MOST_MS = 15_000;
+/** Of one that is over, only the next round can be news. */
+const NEXT_PAUSE_MOST_MS = 60_000;
 
 /** The first pause between two questions, and how much longer each next one is. */
 const PAUSE_FIRST_MS = 1_000;
@@ -185,7 +187,7 @@ export class Live {
     this.#listeners.add(listener);
   }
 
-  /** Whether nothing about the packet can change any more. */
+  /** Whether nothing about the packet can change any more. Another round may follow it. */
   get isOver() {
     const { seed, status, claimed_count, count } = this.packet;
     return seed !== null && (status === 'settled' || claimed_count === count);
@@ -197,19 +199,20 @@ export class Live {
     setServerTime(Date.parse(packet.now ?? ''));
     const old = this.packet;
     this.packet = packet;
-    const isSame = packet.claimed_count === old.claimed_count && packet.status === old.status && packet.seed === old.seed && packet.closed_at === old.closed_at && !packet.mine === !old.mine && packet.next?.packet_id === old.next?.packet_id;
+    const isSame = packet.claimed_count === old.claimed_count && packet.status === old.status && packet.seed === old.seed && packet.closed_at === old.closed_at && !packet.mine === !old.mine && JSON.stringify([packet.next, packet.limit]) === JSON.stringify([old.next, old.limit]);
     if (!isSame && !this.signal.aborted) for (const listener of this.#listeners) listener(packet);
     return !isSame;
   }
 
   /** Asks for news until there can be none. */
   follow() {
-    if (this.isOver) return;
+    const isDone = () => this.isOver && !this.packet.next;
+    if (isDone()) return;
     const ask = async () => {
       const isNew = await this.refresh();
-      return this.isOver ? 'done' : isNew ? 'changed' : 'same';
+      return isDone() ? 'done' : isNew ? 'changed' : 'same';
     };
-    void poll(ask, () => (this.isCalm ? CALM_PAUSE_MOST_MS : PAUSE_MOST_MS), this.signal);
+    void poll(ask, () => (this.isOver ? NEXT_PAUSE_MOST_MS : this.isCalm ? CALM_PAUSE_MOST_MS : PAUSE_MOST_MS), this.signal);
   }
 }
 

@@ -13,6 +13,7 @@
 //! | the end and the sums of a settled packet | for ever |
 //! | the sums of a packet whose slips are all decided | for ever; its end is read for each view |
 //! | a group of 64 slips that are all decided | for ever |
+//! | the newest packets with a key of a limit, for the next round | for a second |
 //! | another group | for a second; in a large packet for up to 25, so that its reads stay few. A list of claims, and the sums of a packet that is over, read it at once if a part knows a decision that it lacks |
 
 mod listing;
@@ -34,8 +35,8 @@ pub use self::share::Share;
 use self::reads::Reads;
 use self::shown::{End, Look};
 use crate::domain::{
-    Claim, ClaimRecord, Limits, Movement, MovementFilter, PacketId, Reference, Selection, Summary, Terms, Timestamp,
-    UserId, Wallet, WinLimit, Won,
+    Claim, ClaimRecord, Movement, MovementFilter, PacketId, Reference, Summary, Terms, Timestamp, UserId, Wallet,
+    WinLimit, Won,
 };
 use crate::ledger::{Ledger, MovementCursor, Packet, Slice};
 use crate::ports::{HotStore, Table};
@@ -45,8 +46,6 @@ use crate::tickets::TicketFault;
 
 /// Packets of one page that are looked at together.
 const PACKETS_AT_ONCE: usize = 20;
-/// The rounds of the last ten days among which the next one is looked for.
-const ROUNDS_MAX: u32 = 50;
 
 /// The state of a packet, as users see it, by the names that answers use.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Serialize)]
@@ -104,10 +103,9 @@ pub struct PacketView {
     pub summary: Summary,
     /// The viewer's own claim.
     pub mine: Option<Claim>,
-    /// What the viewer has won towards the packet's limit, if it has one and can still be grabbed. Lists don't say.
+    /// What the viewer has won towards the packet's limit, if it has one. Lists don't say.
     pub won: Option<Won>,
-    /// The next round in which a viewer who has a slip may still win: the sender's next packet with the same reference and key of a limit.
-    /// Others may be for other groups, who alone have their links. Lists don't say.
+    /// The next round in which the viewer may still win, once they have a slip of this one or nobody can grab it. Lists don't say.
     pub next: Option<NextRound>,
     /// Whether the ledger has a decision for every slip. Only then may the seed and the best claim be shown: no clock, and no word of
     /// the hot store, can tell that nothing is left to grab.
@@ -116,13 +114,14 @@ pub struct PacketView {
     pub is_final: bool,
 }
 
-/// A later packet of the same sender with the same reference and the same key of a limit.
+/// A packet of the same sender, with the same reference and the same key of a limit, that starts later. Packets without a start are no
+/// rounds: they may be for different groups, each of which has one link.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct NextRound {
     /// Its id.
     pub id: PacketId,
-    /// When its grabs begin or began; `None`: with the packet.
-    pub starts_at: Option<Timestamp>,
+    /// When its grabs begin or began.
+    pub starts_at: Timestamp,
 }
 
 /// The use case of viewing. While a packet changes, the hot store counts; all else comes from the ledger.
@@ -161,14 +160,11 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
             .shown(async |terms| {
                 let mut view = self.look(terms, Some(viewer)).await?;
                 let Some(limit) = &view.terms.limit else { return Ok(view) };
-                if view.is_final && view.mine.is_none() {
-                    return Ok(view);
-                }
                 let won = self.ledger().won(viewer, &view.terms.sender, limit).await?;
-                if view.mine.is_some() {
-                    view.next = self.next_round(&view.terms, limit, viewer, won).await?;
+                if view.mine.is_some() || !matches!(view.status, Status::Scheduled | Status::Open) {
+                    view.next = Box::pin(self.next_round(&view.terms, limit, viewer, asker, won)).await?;
                 }
-                view.won = (!view.is_final).then_some(won);
+                view.won = Some(won);
                 Ok(view)
             })
             .await
@@ -180,24 +176,41 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         terms: &Terms,
         limit: &WinLimit,
         viewer: &UserId,
+        asker: &Asker,
         won: Won,
     ) -> Result<Option<NextRound>, Failure> {
-        let Some(reference) = terms.labels.reference.clone() else { return Ok(None) };
-        let (sender, limit_key) = (terms.sender.clone(), Some(limit.key.clone()));
-        let of = Selection { sender, reference: Some(reference), limit_key };
-        let now = self.now();
-        // What was sent before this is over.
-        let oldest = PacketId::first_at(now.before(Limits::START_AHEAD_MAX + Limits::EXPIRY_MAX));
-        let rounds = self.ledger().selected(&of, None, Some(oldest), ROUNDS_MAX).await?;
-        let start = |terms: &Terms| (terms.guard.starts_at.unwrap_or(terms.created_at), terms.id);
-        let is_ahead = |Packet { terms, settled, closed }: &Packet| {
-            let is_over = settled.is_some() || closed.is_some() || now >= terms.expires_at;
-            let can_win = terms.limit.as_ref().is_none_or(|limit| limit.allows(won, terms.least_slip()));
-            !is_over && can_win && terms.guard.invites(viewer)
-        };
-        let later = rounds.rows.into_iter().filter(|packet| start(&packet.terms) > start(terms));
-        let next = later.filter(is_ahead).min_by_key(|packet| start(&packet.terms));
-        Ok(next.map(|Packet { terms, .. }| NextRound { id: terms.id, starts_at: terms.guard.starts_at }))
+        if terms.labels.reference.is_none() {
+            return Ok(None);
+        }
+        let Stores { packets, ticket_keys, clock, .. } = &self.reads.stores;
+        let now = clock.now();
+        let this = (terms.guard.starts_at.unwrap_or(terms.created_at), terms.id);
+        let newest = self.reads.rounds((terms.sender.clone(), limit.key.clone())).await?;
+        let mut rounds: Vec<(NextRound, &Packet)> = newest
+            .iter()
+            .filter(|Packet { terms: other, settled, closed }| {
+                let is_over = settled.is_some() || closed.is_some() || now >= other.expires_at;
+                let can_win = other.limit.as_ref().is_none_or(|limit| limit.allows(won, other.least_slip()));
+                !is_over && can_win && other.guard.invites(viewer) && other.labels.reference == terms.labels.reference
+            })
+            .filter_map(|packet| {
+                let round = NextRound { id: packet.terms.id, starts_at: packet.terms.guard.starts_at? };
+                ((round.starts_at, round.id) > this).then_some((round, packet))
+            })
+            .collect();
+        rounds.sort_by_key(|(round, _)| (round.starts_at, round.id));
+        for (round, packet) in rounds {
+            if let Admission::Refused(_) = admit(ticket_keys.as_deref(), packets, round.id, viewer, asker, now).await? {
+                continue;
+            }
+            if now < round.starts_at {
+                return Ok(Some(round));
+            }
+            if self.look(Arc::new(packet.terms.clone()), None).await?.status == Status::Open {
+                return Ok(Some(round));
+            }
+        }
+        Ok(None)
     }
 
     /// Any packet, for the operator; `None` if there is no such packet.

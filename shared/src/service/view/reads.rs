@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout};
 
 use super::shown::{End, Group, Groups, Look, Need, Reported};
 use crate::batching::{Cache, FreshSingleFlight, cache};
-use crate::domain::{AckMode, Amounts, PacketId, PartId, Terms};
+use crate::domain::{AckMode, Amounts, LimitKey, PacketId, PartId, Terms, UserId};
 use crate::ledger::Packet;
 use crate::ports::{HotStore, HotStoreError, Table};
 use crate::service::own_claims::OwnClaims;
@@ -28,6 +28,17 @@ const DECISIONS_MAX: u64 = 150_000;
 /// The packets of which a process keeps what never changes again, or when it saw them open.
 const PACKETS_MAX: u64 = 10_000;
 
+/// How long a process believes what it read of the rounds of a campaign. While a crowd waits for the next one, a second saves the ledger a
+/// read of the same few items for each view.
+const ROUNDS_LIFE: Duration = Duration::from_secs(1);
+/// The newest packets with a key of a limit, among which the next round is looked for.
+const ROUNDS_MAX: u32 = 50;
+/// The campaigns of which a process keeps the rounds.
+const CAMPAIGNS_MAX: u64 = 100;
+
+/// The packets of a sender with a key of a limit.
+type Rounds = (UserId, LimitKey);
+
 /// What a process reads of packets for their viewers, and what it keeps of that by the rule of the [module](super).
 pub struct Reads<T: Table, H> {
     pub(super) stores: Stores<T, H>,
@@ -40,6 +51,9 @@ pub struct Reads<T: Table, H> {
     decided: Cache<PacketId, Arc<Look>>,
     /// When the ledger was asked last that said neither closed nor settled.
     open_at: Cache<PacketId, Instant>,
+    rounds_in_flight: FreshSingleFlight<Rounds, Result<Arc<[Packet]>, Failure>>,
+    /// When they were read, and how they were.
+    rounds: Cache<Rounds, (Instant, Arc<[Packet]>)>,
 }
 
 impl<T: Table, H: HotStore> Reads<T, H> {
@@ -53,6 +67,8 @@ impl<T: Table, H: HotStore> Reads<T, H> {
             groups: cache(DECISIONS_MAX, 64, |group| group.decided_count()),
             decided: cache(PACKETS_MAX, 1, |_| 1),
             open_at: cache(PACKETS_MAX, 1, |_| 1),
+            rounds_in_flight: FreshSingleFlight::default(),
+            rounds: cache(CAMPAIGNS_MAX, 1, |_| 1),
         }
     }
 
@@ -91,6 +107,22 @@ impl<T: Table, H: HotStore> Reads<T, H> {
         };
         let look = Look::of(terms, end, reported, &groups, amount);
         Ok(if look.is_decided { self.keep(terms.id, look) } else { Arc::new(look) })
+    }
+
+    /// The newest packets of a campaign, as they were at most a second ago.
+    pub async fn rounds(self: &Arc<Self>, of: Rounds) -> Result<Arc<[Packet]>, Failure> {
+        if let Some((_, rounds)) = self.rounds.get(&of).filter(|(at, _)| at.elapsed() < ROUNDS_LIFE) {
+            return Ok(rounds);
+        }
+        let (this, key) = (Arc::clone(self), of.clone());
+        let read = move || async move {
+            let at = Instant::now();
+            let (sender, limit_key) = &key;
+            let rounds: Arc<[Packet]> = this.stores.ledger.limited(sender, limit_key, ROUNDS_MAX).await?.into();
+            this.rounds.insert(key, (at, Arc::clone(&rounds)));
+            Ok(rounds)
+        };
+        self.rounds_in_flight.run(of, read).await.unwrap_or_else(|| Err(lost()))
     }
 
     fn keep(&self, id: PacketId, look: Look) -> Arc<Look> {
