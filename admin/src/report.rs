@@ -31,7 +31,7 @@ pub async fn run(deployment: &Deployment, options: &Report, as_json: bool) -> Re
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let file = BufWriter::new(NamedTempFile::new_in(parent).map_err(in_file(parent))?);
     let currency = first.terms.currency.as_str();
-    let written = write_sheet(file, reports.claims_of(&packets), currency, is_provisional, usize::MAX).await;
+    let written = write_sheet(file, reports.claims_of(&packets), currency, is_provisional).await;
     let file = match written {
         Ok(mut file) => {
             file.flush().map_err(in_file(&path))?;
@@ -46,7 +46,8 @@ pub async fn run(deployment: &Deployment, options: &Report, as_json: bool) -> Re
     let words = || {
         let state =
             if is_provisional { "provisional: claims of packets that are not settled may follow" } else { "final" };
-        format!("{}: claims of {} packets, {state}", path.display(), packets.len())
+        let packets = if packets.len() == 1 { "1 packet".to_owned() } else { format!("{} packets", packets.len()) };
+        format!("{}: claims of {packets}, {state}", path.display())
     };
     Ok(Outcome::new(as_json, &report, words, Exit::Good))
 }

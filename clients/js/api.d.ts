@@ -724,9 +724,10 @@ export interface paths {
          *     packet comes first, and its claims are in the order of the slips. They come from the ledger. With `GRAB_ACK=redis`, a slip of the
          *     last minute may be missing. While packets are open, a page that was read before may gain claims.
          *
-         *     With `Accept: text/csv` the answer is one file for a spreadsheet, with all claims and a last line with their sums. The file has at
-         *     most 25,000 claims; for more, read pages. It is the same file each time once every packet is settled. Before that its name ends
-         *     with `-provisional`, and so does its header line.
+         *     With `Accept: text/csv` the answer is one file for a spreadsheet, with all claims and a last line with their sums. `limit` and
+         *     `cursor` are then refused. The file has at most 3 MB, some 20,000 claims; for more, read pages. It is the same file each time once every
+         *     packet is settled. Before that its name ends with `-provisional`, and each line has one more column, `provisional`. Each id begins
+         *     with an apostrophe, so that no spreadsheet computes or rounds it. A program removes that one character. Times are UTC.
          */
         get: operations["reportClaims"];
         put?: never;
@@ -793,8 +794,10 @@ export interface paths {
         put?: never;
         /**
          * Close all packets with a reference
-         * @description Closes each packet of the sender with this reference that is open or scheduled, the oldest first, as `closePacket` does. Others stay
-         *     as they are. The answer is that of `getReference`.
+         * @description Closes each packet of the sender with this reference that is not over, the oldest first, as `closePacket` does. So it closes those that
+         *     are scheduled, open or sold out. These then settle without waiting for their expiry. Packets that are sent meanwhile or later stay
+         *     open: repeat the request while one of its `packets` is `open` or `scheduled`. The answer is that of `getReference`. If it has no
+         *     `packets`, the sender has none with this reference.
          *
          *     Repeating it is safe. After a 503 some packets may be closed and others not; repeat the request, and it closes the rest. A packet that
          *     was closed before keeps its first reason.
@@ -2147,7 +2150,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The sender, the reference, the key, the limit or the cursor is not valid. Or the file would have more than 25,000 claims. */
+        /** @description The sender, the reference, the key, the limit or the cursor is not valid. Or the file would have more than 3 MB. */
         InvalidReport: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];

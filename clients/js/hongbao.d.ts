@@ -479,7 +479,7 @@ export class Hongbao {
         grabbed_at: import("./api.d.ts").components["schemas"]["Timestamp"];
     }, void, void>;
     /**
-     * For the operator: returns the same as a CSV file of at most 25,000 claims. `text` begins with a byte order mark, as spreadsheets need it.
+     * For the operator: returns the same as a CSV file of at most 3 MB, some 20,000 claims. `text` begins with a byte order mark, as spreadsheets need it.
      * @param {string} senderId
      * @param {Selected & Call} packets
      * @returns {Promise<{name: string, text: string}>}

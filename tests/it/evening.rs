@@ -81,7 +81,7 @@ impl Stack {
             let turn = self.turn.fetch_add(1, Ordering::Relaxed);
             let url = format!("{}{path}", self.processes[turn % 2].url);
             let request = self.client.request(method.clone(), url).header("x-user-id", user);
-            let request = request.header("idempotency-key", path_key(path, body)).json(body);
+            let request = request.header("idempotency-key", key_of(body)).json(body);
             match request.send().await {
                 Ok(answer) if answer.status().as_u16() < 429 => return answer,
                 _ => {
@@ -104,9 +104,9 @@ impl Stack {
     }
 }
 
-/// Repeats of a send have the same key.
-fn path_key(path: &str, body: &Value) -> String {
-    body["metadata"]["round"].as_str().map_or_else(|| path.len().to_string(), |round| format!("round-{round}"))
+/// Repeats of a send have the same key. Other requests need none.
+fn key_of(body: &Value) -> String {
+    format!("round-{}", body["metadata"]["round"])
 }
 
 /// What a file says: each claim's user and amount.
@@ -202,10 +202,8 @@ async fn evening(limit: &Value, split: &str) {
     })
     .await;
     let mut sheets = BTreeSet::new();
-    for _ in 0..4 {
-        let sheet = stack
-            .client
-            .get(format!("{}/operator/claims?sender_id=acme&reference=evening", stack.processes[sheets.len() % 2].url));
+    for process in stack.processes.iter().cycle().take(4) {
+        let sheet = stack.client.get(format!("{}/operator/claims?sender_id=acme&reference=evening", process.url));
         let sheet = sheet.header("accept", "text/csv").send().await.unwrap();
         assert_eq!(sheet.headers()["content-disposition"], r#"attachment; filename="claims-evening.csv""#);
         sheets.insert(sheet.text().await.unwrap());

@@ -417,7 +417,7 @@ impl<T: Transport> Client<T> {
         self.query("/operator/claims", &packets.parameters(), page).await
     }
 
-    /// For the operator: returns the same as a CSV file of at most 25,000 claims.
+    /// For the operator: returns the same as a CSV file of at most 3 MB, some 20,000 claims.
     pub async fn claims_sheet(&self, packets: Selection<'_>) -> Result<ClaimsSheet, Error> {
         let path = path_with("/operator/claims", packets.parameters());
         let request = self.request(Method::GET, &path).header(ACCEPT, "text/csv");

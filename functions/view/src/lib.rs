@@ -17,7 +17,7 @@ use shared::http::{
 };
 use shared::ports::{HotStore, Table};
 use shared::service::{
-    Asker, ClaimsAsked, ClaimsView, Order, PacketView, Reports, SheetError, ViewPackets, Viewed, sheet_name,
+    Asker, Bounded, ClaimsAsked, ClaimsView, Order, PacketView, Reports, SheetError, ViewPackets, Viewed, sheet_name,
     write_sheet,
 };
 
@@ -198,8 +198,8 @@ async fn referenced<T: Table, H: HotStore>(
     })
 }
 
-/// The most claims of a file: an answer of a function has at most six megabytes.
-const SHEET_CLAIMS_MAX: usize = 25_000;
+/// The most bytes of a file. An answer of a function has at most six megabytes, in which each quote of the file takes two.
+const SHEET_BYTES_MAX: usize = 3_000_000;
 
 /// All claims of a selection: a page, or the whole file if the client accepts CSV.
 async fn reported<T: Table>(reports: &Reports<T>, request: &Request, currency: &str) -> Result<Answer, Problem> {
@@ -215,12 +215,12 @@ async fn reported<T: Table>(reports: &Reports<T>, request: &Request, currency: &
         // Without a packet the reference may be wrong.
         let is_provisional = packets.is_empty() || packets.iter().any(|packet| packet.settled.is_none());
         let claims = reports.claims_of(&packets);
-        return match write_sheet(Vec::new(), claims, currency, is_provisional, SHEET_CLAIMS_MAX).await {
-            Ok(sheet) => Ok(Answer::sheet(&sheet_name(&of, is_provisional), sheet)),
+        return match write_sheet(Bounded::new(SHEET_BYTES_MAX), claims, currency, is_provisional).await {
+            Ok(sheet) => Ok(Answer::sheet(&sheet_name(&of, is_provisional), sheet.into_bytes())),
             Err(SheetError::Read(failure)) => Err(failure.into()),
-            Err(error @ SheetError::TooMany(_)) => {
+            Err(SheetError::TooLarge) => {
                 let field = if of.reference.is_some() { "reference" } else { "limit_key" };
-                Err(Problem::field(field, format!("has {error}: read pages, or run hongbao-admin report")))
+                Err(Problem::field(field, "makes a file that is too large: read pages, or run hongbao-admin report"))
             }
             Err(SheetError::Write(_)) => Err(Problem::new(Code::Internal, "Something went wrong on our side.")),
         };

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::labels::LimitKey;
 use super::money::Amount;
 
-/// What one user wins at most of all packets of one sender that have this key. Each packet is judged by its own numbers.
+/// What one user wins at most of all packets of one sender that have this key. Each packet is judged by its own numbers. A send has at
+/// least one of them.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct WinLimit {
     /// The sender's name for what its packets share.

@@ -296,7 +296,7 @@ fn writes(terms: &Terms, user: &UserId, claim: &Claim, by: Option<&Signer>) -> R
             key: keys::wallet(user),
             deltas: vec![("balance", amount), ("claim_count", 1), ("claim_amount", amount)],
             bounds: vec![],
-            // Redis' word is a promise.
+            // With `redis` the winner has been answered, so a suspension comes too late.
             absent: (terms.ack == AckMode::Ledger).then_some(items::MAY_NOT_GRAB),
         },
     ];
@@ -304,7 +304,7 @@ fn writes(terms: &Terms, user: &UserId, claim: &Claim, by: Option<&Signer>) -> R
         let wins = limit.wins.map(|wins| (items::WINS, wins.checked_sub(1).map(u64::from)));
         let left = |most: Amount| most.checked_sub(claim.amount).map(Amount::minor_units);
         let amounts = limit.amount.map(|most| (items::WON_AMOUNT, left(most)));
-        // One more than the limit allows at all is too much for each user.
+        // Nobody meets the second bound: the slip alone is more than the limit allows.
         let bound = |(name, most): (_, Option<u64>)| {
             most.map_or(Bound::AtLeast(items::WINS, u64::MAX), |most| Bound::AtMost(name, most))
         };

@@ -32,6 +32,7 @@ impl<T: Table> Ledger<T> {
         let number = |number: u64| AttributeValue::N(number.to_string());
         set.insert(keys::DUE_SHARD.to_owned(), number(keys::CLOSING_SHARD.into()));
         set.insert(keys::DUE_AT.to_owned(), number(order.intervention.at.ms()));
+        // Without a condition nothing refuses it.
         self.commit(&[change(order, set, &[])]).await.map(drop)
     }
 
@@ -55,8 +56,8 @@ impl<T: Table> Ledger<T> {
         loop {
             let page = self.selected(&of, None, after, PACKETS_AT_ONCE).await?;
             let is_meant = |Packet { terms, settled, closed }: &Packet| {
-                let can_be_grabbed = closed.is_some() || now < terms.expires_at;
-                settled.is_none() && can_be_grabbed && terms.created_at <= intervention.at
+                let may_have_open_parts = closed.is_some() || now < terms.expires_at;
+                settled.is_none() && may_have_open_parts && terms.created_at <= intervention.at
             };
             all.extend(page.rows.into_iter().filter(is_meant));
             match page.next {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use futures::future::ready;
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 
-pub use self::sheet::{SheetError, sheet_name, write_sheet};
+pub use self::sheet::{Bounded, SheetError, sheet_name, write_sheet};
 
 use super::{Failure, Status};
 use crate::domain::{Amount, Claim, Decision, Owner, PacketId, Selection, Terms, Timestamp, UserId};

@@ -1,6 +1,6 @@
 //! The file of all claims for finance: CSV by RFC 4180, with a BOM, so that spreadsheets read it as UTF-8.
 
-use std::io::Write;
+use std::io::{self, ErrorKind, Write};
 
 use csv::{Terminator, Writer, WriterBuilder};
 use futures::{Stream, TryStreamExt};
@@ -27,10 +27,53 @@ pub enum SheetError {
     Read(#[from] Failure),
     /// The file was not written.
     #[error("{0}")]
-    Write(#[from] csv::Error),
-    /// There are more claims than asked for.
-    #[error("more than {0} claims")]
-    TooMany(usize),
+    Write(csv::Error),
+    /// It would be larger than its output may be.
+    #[error("it would be too large")]
+    TooLarge,
+}
+
+impl From<csv::Error> for SheetError {
+    fn from(error: csv::Error) -> Self {
+        match error.kind() {
+            csv::ErrorKind::Io(cause) if cause.kind() == ErrorKind::FileTooLarge => Self::TooLarge,
+            _ => Self::Write(error),
+        }
+    }
+}
+
+/// An output in memory that takes at most so many bytes.
+#[derive(Debug)]
+pub struct Bounded {
+    written: Vec<u8>,
+    most: usize,
+}
+
+impl Bounded {
+    /// An empty one, for at most `most` bytes.
+    #[must_use]
+    pub const fn new(most: usize) -> Self {
+        Self { written: Vec::new(), most }
+    }
+
+    /// What was written.
+    #[must_use]
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.written
+    }
+}
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.written.len() + bytes.len() > self.most {
+            return Err(ErrorKind::FileTooLarge.into());
+        }
+        self.written.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The name of the file: `claims-spring-2027.csv`, or `claims-spring-2027-provisional.csv`.
@@ -42,7 +85,7 @@ pub fn sheet_name(of: &Selection, is_provisional: bool) -> String {
     format!("claims-{}{}.csv", name.replace(':', "_"), if is_provisional { "-provisional" } else { "" })
 }
 
-/// Writes all `claims`, at most `most`, and a last line with their sums. Once every packet is settled, the same packets make the same
+/// Writes all `claims`, and a last line with their sums. Once every packet is settled, the same packets make the same
 /// bytes each time.
 ///
 /// # Errors
@@ -52,7 +95,6 @@ pub async fn write_sheet<W: Write + Send>(
     claims: impl Stream<Item = Result<ReportedClaim, Failure>> + Send,
     currency: &str,
     is_provisional: bool,
-    most: usize,
 ) -> Result<W, SheetError> {
     output.write_all(BOM.as_bytes()).map_err(csv::Error::from)?;
     let mut sheet = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(output);
@@ -62,9 +104,6 @@ pub async fn write_sheet<W: Write + Send>(
     let mut claims = Box::pin(claims);
     while let Some(ReportedClaim { terms, user, claim }) = claims.try_next().await? {
         (count, sum) = (count + 1, [sum, claim.amount].into_iter().sum());
-        if count > most {
-            return Err(SheetError::TooMany(most));
-        }
         let metadata = terms.labels.metadata.as_ref();
         let round = metadata.and_then(|metadata| metadata.get(ROUND)).map(|round| harmless(round));
         let metadata = metadata.map(|metadata| serde_json::to_string(metadata).unwrap_or_default());
@@ -84,7 +123,7 @@ pub async fn write_sheet<W: Write + Send>(
     drop(claims);
     let sums = ["sum", "", &count.to_string(), "", &sum.to_string(), &sum.major(currency), currency, "", ""];
     record(&mut sheet, &sums.map(str::to_owned), provisional)?;
-    sheet.into_inner().map_err(|error| csv::Error::from(error.into_error()).into())
+    Ok(sheet.into_inner().map_err(|error| csv::Error::from(error.into_error()))?)
 }
 
 fn record<W: Write>(sheet: &mut Writer<W>, cells: &[String], provisional: Option<&str>) -> csv::Result<()> {
@@ -95,4 +134,30 @@ fn record<W: Write>(sheet: &mut Writer<W>, cells: &[String], provisional: Option
 fn harmless(text: &str) -> String {
     let is_formula = text.trim_start().starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']);
     format!("{}{text}", if is_formula { MARK } else { "" })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures::stream;
+
+    use super::*;
+    use crate::domain::{Claim, Terms};
+
+    #[tokio::test]
+    async fn a_file_that_its_output_can_not_take_is_too_large() {
+        let write = async |count: u32| {
+            let claims = (0..count).map(|slip| {
+                let terms = Terms::sample();
+                let claim = Claim { slip, amount: Amount::new(10), at: terms.created_at };
+                Ok(ReportedClaim { terms: Arc::new(terms), user: "bob".parse().unwrap(), claim })
+            });
+            let sheet = write_sheet(Bounded::new(1_000), stream::iter(claims), "CNY", false).await;
+            sheet.map(|sheet| sheet.into_bytes().len())
+        };
+        assert!((200..1_000).contains(&write(3).await.unwrap()));
+        assert!(matches!(write(30).await, Err(SheetError::TooLarge)));
+        assert!(matches!(write(3_000).await, Err(SheetError::TooLarge)), "before the last one is written");
+    }
 }
