@@ -159,10 +159,10 @@ function takeFragment(takesToken) {
   history.replaceState(null, '', `${home()}#${to}`);
 }
 
-/** Shows the ticket of one packet for another one too. @param {string} from @param {string} to */
+/** Shows the ticket of one packet for another one too that has none. @param {string} from @param {string} to */
 export function shareTicket(from, to) {
   const ticket = tab.get(TICKET + from);
-  if (ticket) tab.set(TICKET + to, ticket);
+  if (ticket && !tab.get(TICKET + to)) tab.set(TICKET + to, ticket);
 }
 
 /**

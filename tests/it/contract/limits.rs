@@ -135,6 +135,8 @@ async fn who_is_done_with_a_round_sees_the_next_one_that_they_may_still_win() {
     let of_a_ticket = json!({"eligibility": "ticket"});
     let first = send("1", None, json!({})).await;
     let second = send("2", Some(2), json!({})).await;
+    let of_carol = json!({"recipients": ["carol"], "total_amount": 20, "count": 2});
+    let wide = send("wide", Some(2), of_carol).await;
     let members = send("members", Some(1_800), of_a_ticket).await;
     let third = send("3", Some(3_600), json!({})).await;
     send("another-reference", Some(60), json!({"reference": "other"})).await;
@@ -155,6 +157,9 @@ async fn who_is_done_with_a_round_sees_the_next_one_that_they_may_still_win() {
     assert_eq!(next("bob", &first).await, to_second, "it has begun, and is not sold out");
     assert_eq!(outcome(&api, "dave", &second).await, "grabbed");
     assert_eq!(next("bob", &first).await["packet_id"], json!(third), "sold out, the second is none for them");
+    assert_eq!(next("carol", &first).await["packet_id"], json!(wide));
+    assert_eq!(outcome(&api, "carol", &wide).await, "grabbed");
+    assert_eq!(next("carol", &first).await["packet_id"], json!(third), "they have a slip of the one that is open");
     let ticket = TicketKey::from_jwk(TICKET_KEY).unwrap();
     let ticket = ticket.sign(&Ticket::new("bob", Scope::Reference { sender: "alice", reference: "nye" })).unwrap();
     let of_member = api.view("bob", &first).header("grab-ticket", &ticket).await.expect(200);

@@ -76,7 +76,7 @@ export class ClosedEnvelope {
     this.#update();
     if (packet.status === 'scheduled' && packet.starts_at) this.#await(Date.parse(packet.starts_at), () => {
         if (!this.button.hidden && !this.#live.packet.has_passphrase) this.status.textContent = t('grab.now');
-        say(t('grab.now'));
+        if (!this.button.hidden) say(t('grab.now'));
         this.#lasts();
       });
     else this.#lasts();

@@ -113,7 +113,9 @@ export class ResultRoom {
   #update() {
     const { packet } = this.#live;
     this.#showNext();
-    this.left.textContent = hasReached(packet.limit) ? t('grab.limit') : leftToWin(packet.limit);
+    // Before the win is in the packet, so is what was left before it.
+    this.left.textContent = !packet.mine ? '' : hasReached(packet.limit) ? t('grab.limit') : leftToWin(packet.limit);
+    this.left.hidden = !this.left.textContent;
     this.luck.hidden = packet.best?.user_id !== me();
     this.after.replaceChildren(...this.#story().map((text) => h('p', null, text)));
     this.luck.closest('.ticket')?.classList.toggle('best', !this.luck.hidden);
@@ -127,8 +129,8 @@ export class ResultRoom {
 
   /** Whether the slip was more than the user can still win: another one may be less. */
   #wasTooMuch() {
-    const { limit } = this.#live.packet;
-    return this.#outcome === 'limit_reached' && !!limit?.amount_left && !hasReached(limit);
+    const { limit, split, count, claimed_count } = this.#live.packet;
+    return this.#outcome === 'limit_reached' && split === 'random' && count - claimed_count > 1 && !!limit?.amount_left && !hasReached(limit);
   }
 
   /** @param {Exclude<Outcome, 'grabbed'>} outcome */
@@ -143,12 +145,12 @@ export class ResultRoom {
     if (this.#outcome === 'grabbed') return [];
     const { sender_id, status, claimed_count: claimed, count: total, claimed_amount, total_amount, refunded_amount } = this.#live.packet;
     const [isOver, left] = [status === 'settled', total_amount - claimed_amount];
+    if (this.#outcome === 'limit_reached') return [this.#wasTooMuch() ? leftToWin(this.#live.packet.limit) : reached(this.#live.packet.limit)];
     if (sender_id === me() && this.#outcome !== 'none') {
       const taken = claimed > 0 ? t('grab.own.taken', { claimed, total, amount: money(claimed_amount) }) : t('grab.nobody.over');
       const rest = isOver ? t('grab.own.back', { amount: money(refunded_amount) }) : t('grab.own.left', { amount: money(left) });
       return left > 0 ? [taken, rest] : [taken];
     }
-    if (this.#outcome === 'limit_reached') return [this.#wasTooMuch() ? leftToWin(this.#live.packet.limit) : reached(this.#live.packet.limit)];
     const text = (isOver && left > 0) || this.#live.packet.next ? null : LOST[this.#outcome][1];
     return text ? [t(text)] : [];
   }

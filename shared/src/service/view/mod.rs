@@ -162,7 +162,12 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
                 let Some(limit) = &view.terms.limit else { return Ok(view) };
                 let won = self.ledger().won(viewer, &view.terms.sender, limit).await?;
                 if view.mine.is_some() || !matches!(view.status, Status::Scheduled | Status::Open) {
-                    view.next = Box::pin(self.next_round(&view.terms, limit, viewer, asker, won)).await?;
+                    let next = Box::pin(self.next_round(&view.terms, limit, viewer, asker, won)).await;
+                    // It is an offer. Without it the viewer still sees their slip.
+                    view.next = next.unwrap_or_else(|failure| {
+                        tracing::warn!(%id, error = crate::error_chain(&failure), "the next round was not read");
+                        None
+                    });
                 }
                 view.won = Some(won);
                 Ok(view)
@@ -184,7 +189,7 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         }
         let Stores { packets, ticket_keys, clock, .. } = &self.reads.stores;
         let now = clock.now();
-        let this = (terms.guard.starts_at.unwrap_or(terms.created_at), terms.id);
+        let this = terms.guard.starts_at.unwrap_or(terms.created_at);
         let newest = self.reads.rounds((terms.sender.clone(), limit.key.clone())).await?;
         let mut rounds: Vec<(NextRound, &Packet)> = newest
             .iter()
@@ -195,7 +200,7 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
             })
             .filter_map(|packet| {
                 let round = NextRound { id: packet.terms.id, starts_at: packet.terms.guard.starts_at? };
-                ((round.starts_at, round.id) > this).then_some((round, packet))
+                (round.starts_at > this).then_some((round, packet))
             })
             .collect();
         rounds.sort_by_key(|(round, _)| (round.starts_at, round.id));
@@ -206,7 +211,8 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
             if now < round.starts_at {
                 return Ok(Some(round));
             }
-            if self.look(Arc::new(packet.terms.clone()), None).await?.status == Status::Open {
+            let seen = self.look(Arc::new(packet.terms.clone()), Some(viewer)).await?;
+            if seen.status == Status::Open && seen.mine.is_none() {
                 return Ok(Some(round));
             }
         }
