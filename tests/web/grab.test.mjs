@@ -568,7 +568,8 @@ essential('a packet with a limit says how often a user may still win, and who is
   const at = (/** @type {number} */ ms) => new Date(Date.now() + ms).toISOString();
   const { packet_id: first } = await api(alice, 'POST', '/packets', round);
   const { packet_id: third } = await api(alice, 'POST', '/packets', { ...round, starts_at: at(HOUR_MS) });
-  const page = await person({ name: someone('bob') });
+  const bob = someone('bob');
+  const page = await person({ name: bob });
   const loser = await person({ name: someone('carol') });
   const open = async (/** @type {import('playwright-core').Page} */ on, /** @type {string} */ id, /** @type {string} */ outcome) => {
     await on.goto(`${stack.url}/p/${id}`);
@@ -588,8 +589,7 @@ essential('a packet with a limit says how often a user may still win, and who is
   await assertAccessible(page, 'a win with a next round');
   await assertAccessible(loser, 'a loss with a next round');
   const { packet_id: second } = await api(alice, 'POST', '/packets', { ...round, starts_at: at(4_000) });
-  // What was read of the rounds holds for a second.
-  await page.waitForTimeout(1_100);
+  await assertSoon(async () => (await api(bob, 'GET', `/packets/${first}`)).next?.packet_id === second);
   await page.reload();
   await page.waitForSelector('.result .next a.button');
   assert.equal(await textOf(page, '.result .next'), '下一轮开抢了，去看看');
@@ -612,6 +612,28 @@ essential('a packet with a limit says how often a user may still win, and who is
   assert.equal(await page.isHidden('#open'), true);
   assert.match(await textOf(page, '#status'), /已领满 本场活动每人最多领 2 次/);
   await assertAccessible(page, 'a reached limit');
+});
+
+browse('an answer that comes late does not show an older packet', async () => {
+  const alice = someone('alice');
+  await fund(alice, 1_000);
+  const { packet_id: id } = await api(alice, 'POST', '/packets', { split: 'equal', total_amount: 200, count: 2, limit: { key: 'evening', wins: 2 } });
+  const page = await person({ name: someone('bob') });
+  await page.goto(`${stack.url}/p/${id}`);
+  await page.waitForSelector('#open');
+  /** @type {(() => Promise<void>) | null} */
+  let release = null;
+  await page.route(`**/packets/${id}`, async (route) => {
+    if (release) return route.continue();
+    const response = await route.fetch();
+    release = () => route.fulfill({ response });
+  });
+  await assertSoon(async () => release !== null);
+  await page.click('#open');
+  await page.waitForFunction(() => document.querySelector('.ticket')?.textContent?.includes('还能领 1 次'));
+  await /** @type {() => Promise<void>} */ (/** @type {unknown} */ (release))();
+  await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+  assert.match(await textOf(page, '.ticket'), /还能领 1 次/);
 });
 
 essential('who took too large a slip for their limit may try again', async () => {

@@ -13,7 +13,7 @@ use shared::http::{
     Answer, ClaimRow, Code, Fields, Keeping, MovementRow, MovementsAsked, MovementsBody, PacketBody, Page, Problem,
     ReferenceBody, ReportedRow, Route, ShareBody, Totals, Viewer, WalletBody, Who, asker, before_deadline, caller,
     cursor, movements_asked, operator, optional, page, page_with, parameter, respond, route, selection, selection_of,
-    user_of, value,
+    user_of,
 };
 use shared::ports::{HotStore, Table};
 use shared::service::{
@@ -207,8 +207,7 @@ async fn reported<T: Table>(reports: &Reports<T>, request: &Request, currency: &
     if wants_sheet(request) {
         let mut fields = Fields::default();
         for name in ["limit", "cursor"] {
-            let left_out = value(request, name).is_none().then_some(());
-            fields.check(name, left_out, "is not for a file, which has all claims");
+            optional(&mut fields, request, name, "is not for a file, which has all claims", |_| None::<()>);
         }
         fields.finish()?;
         let packets: Vec<_> = reports.packets(&of, None).try_collect().await?;

@@ -20,7 +20,7 @@ pub use deadline::before_deadline;
 pub use edge::Edge;
 pub use entrance::{Alb, Entrance};
 pub use page::{
-    MovementsAsked, Page, cursor, movements_asked, optional, page, page_with, parameter, selection, selection_of, value,
+    MovementsAsked, Page, cursor, movements_asked, optional, page, page_with, parameter, selection, selection_of,
 };
 pub use problem::{Code, FieldError, Limit, Problem};
 pub use request::{asker, caller, idempotency_key, operator, user_of};

@@ -64,7 +64,7 @@ pub(super) fn check_query(request: &Request) -> Result<(), Problem> {
 }
 
 /// The value of a parameter of the query.
-pub fn value<'a>(request: &'a Request, name: &str) -> Option<&'a str> {
+fn value<'a>(request: &'a Request, name: &str) -> Option<&'a str> {
     request.query_string_parameters_ref()?.first(name)
 }
 

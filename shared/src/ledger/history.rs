@@ -47,18 +47,14 @@ impl<T: Table> Ledger<T> {
             descending: true,
             limit: Some(limit + 1),
         };
-        let rows = self.table.query(query).await?.into_iter();
-        let rows = rows.map(|item| Ok(items::read::<ReferenceItem>(item)?.packet_id));
-        Ok(cut(rows.collect::<Result<Vec<_>, LedgerError>>()?, limit, |id| *id))
+        Ok(cut(self.ids(query).await?, limit, |id| *id))
     }
 
     /// Up to `limit` of a sender's packets with a key of a limit, the newest.
     pub async fn limited(&self, sender: &UserId, key: &LimitKey, limit: u32) -> Result<Vec<Packet>, LedgerError> {
         let pk = keys::limited_packets(sender, key);
         let query = Query { pk, sk_prefix: "", after: None, descending: true, limit: Some(limit) };
-        let ids = self.table.query(query).await?.into_iter();
-        let ids = ids.map(|item| Ok(items::read::<ReferenceItem>(item)?.packet_id));
-        let ids = ids.collect::<Result<Vec<_>, LedgerError>>()?;
+        let ids = self.ids(query).await?;
         if ids.is_empty() { Ok(Vec::new()) } else { self.packets(&ids).await }
     }
 
@@ -78,9 +74,7 @@ impl<T: Table> Ledger<T> {
         };
         let after = after.map(|id| id.to_string()).or_else(|| from.map(just_before));
         let query = Query { pk, sk_prefix: "", after, descending: false, limit: Some(limit + 1) };
-        let ids = self.table.query(query).await?.into_iter();
-        let ids = ids.map(|item| Ok(items::read::<ReferenceItem>(item)?.packet_id));
-        let Slice { rows: mut ids, next } = cut(ids.collect::<Result<Vec<_>, LedgerError>>()?, limit, |id| *id);
+        let Slice { rows: mut ids, next } = cut(self.ids(query).await?, limit, |id| *id);
         ids.retain(|id| from.is_none_or(|from| *id >= from));
         let mut packets = if ids.is_empty() { Vec::new() } else { self.packets(&ids).await? };
         packets.retain(|Packet { terms, .. }| {
@@ -89,6 +83,12 @@ impl<T: Table> Ledger<T> {
         });
         packets.sort_by_key(|packet| packet.terms.id);
         Ok(Slice { rows: packets, next })
+    }
+
+    /// The packets that a query over references or limits finds.
+    async fn ids(&self, query: Query) -> Result<Vec<PacketId>, LedgerError> {
+        let items = self.table.query(query).await?.into_iter();
+        items.map(|item| Ok(items::read::<ReferenceItem>(item)?.packet_id)).collect()
     }
 
     /// The claims that these users have of these packets (at most 100 pairs), if they have one. It leaves out those for which the table

@@ -173,6 +173,8 @@ const PAUSE_GROWTH = 1.6;
 export class Live {
   /** @type {Set<(packet: Packet) => void>} */
   #listeners = new Set();
+  #asked = 0;
+  #answered = 0;
 
   /** @param {Packet} packet @param {AbortSignal} signal */
   constructor(packet, signal) {
@@ -195,7 +197,12 @@ export class Live {
 
   /** Asks for news now. */
   async refresh() {
+    this.#asked += 1;
+    const question = this.#asked;
     const packet = await api.packet(this.packet.packet_id, { signal: this.signal });
+    // The answer to an earlier question may come later, and is older.
+    if (question < this.#answered) return false;
+    this.#answered = question;
     setServerTime(Date.parse(packet.now ?? ''));
     const old = this.packet;
     this.packet = packet;

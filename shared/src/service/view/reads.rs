@@ -111,13 +111,13 @@ impl<T: Table, H: HotStore> Reads<T, H> {
 
     /// The newest packets of a campaign, as they were at most a second ago.
     pub async fn rounds(self: &Arc<Self>, of: Rounds) -> Result<Arc<[Packet]>, Failure> {
-        if let Some((_, rounds)) = self.rounds.get(&of).filter(|(at, _)| at.elapsed() < ROUNDS_LIFE) {
+        if let Some(rounds) = self.known_rounds(&of) {
             return Ok(rounds);
         }
         let (this, key) = (Arc::clone(self), of.clone());
         let read = move || async move {
             // A view that waited for another one's read finds it here.
-            if let Some((_, rounds)) = this.rounds.get(&key).filter(|(at, _)| at.elapsed() < ROUNDS_LIFE) {
+            if let Some(rounds) = this.known_rounds(&key) {
                 return Ok(rounds);
             }
             let at = Instant::now();
@@ -127,6 +127,11 @@ impl<T: Table, H: HotStore> Reads<T, H> {
             Ok(rounds)
         };
         self.rounds_in_flight.run(of, read).await.unwrap_or_else(|| Err(lost()))
+    }
+
+    fn known_rounds(&self, of: &Rounds) -> Option<Arc<[Packet]>> {
+        let (at, rounds) = self.rounds.get(of)?;
+        (at.elapsed() < ROUNDS_LIFE).then_some(rounds)
     }
 
     fn keep(&self, id: PacketId, look: Look) -> Arc<Look> {
