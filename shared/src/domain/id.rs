@@ -11,15 +11,16 @@ use super::time::Timestamp;
 pub const PACKET_ID_RANDOM_BYTES: usize = 10;
 
 const RANDOM_BITS: u32 = 80;
-const PARTS_BITS: u32 = 5;
-/// The bit above the number of parts.
-const TICKET: u128 = 1 << PARTS_BITS;
+const PARTS_BITS: u32 = 4;
+/// The two bits above the number of parts.
+const LIMIT: u128 = 1 << PARTS_BITS;
+const TICKET: u128 = LIMIT << 1;
 /// The bits below the random ones.
-const LOW_BITS: u32 = PARTS_BITS + 1;
+const LOW_BITS: u32 = PARTS_BITS + 2;
 
 /// The most parts of a packet. With more it would spread over more nodes, but more users would find their first part exhausted, and calls
 /// would have fewer users for each part.
-pub const MAX_PARTS: u32 = 16;
+pub const MAX_PARTS: u32 = 1 << PARTS_BITS;
 
 /// Why a text is not an id. The message says what an id looks like, and never repeats the text.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -30,8 +31,8 @@ pub struct IdError {
 
 /// A packet's id: 26 characters of Crockford's base 32 that sort by time and can't be guessed.
 ///
-/// From the high bits to the low: 42 bits of milliseconds since the epoch, 80 random bits, 1 bit, and 5 bits with the number of parts less
-/// one. The single bit says whether a grab needs a ticket. The time is enough until 2109.
+/// From the high bits to the low: 42 bits of milliseconds since the epoch, 80 random bits, 2 bits, and 4 bits with the number of parts less
+/// one. The 2 bits say whether a grab needs a ticket, and whether the packet has a limit. The time is enough until 2109.
 ///
 /// So the id names every Redis key of its packet. A grab needs to read nothing before it can ask the hot store, or turn a user away.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
@@ -59,6 +60,18 @@ impl PacketId {
     #[must_use]
     pub const fn wants_ticket(self) -> bool {
         self.0 & TICKET != 0
+    }
+
+    /// The same id, of a packet with a limit.
+    #[must_use]
+    pub const fn with_limit(self) -> Self {
+        Self(self.0 | LIMIT)
+    }
+
+    /// Whether the packet has a limit of what a user wins.
+    #[must_use]
+    pub const fn has_limit(self) -> bool {
+        self.0 & LIMIT != 0
     }
 
     /// The lowest id of a packet created at `at`. A time that no id can hold counts as the last one.
@@ -98,12 +111,11 @@ impl fmt::Display for PacketId {
 impl FromStr for PacketId {
     type Err = IdError;
 
-    /// Accepts only the canonical form: a packet has one id, not several spellings of it. Refuses an id that names more than
-    /// [`MAX_PARTS`].
+    /// Accepts only the canonical form: a packet has one id, not several spellings of it.
     fn from_str(text: &str) -> Result<Self, IdError> {
         let error = IdError { expected: "a packet id" };
         let id = Self(Ulid::from_string(text).map_err(|_| error)?.0);
-        if id.to_string() == text && id.part_count() <= MAX_PARTS { Ok(id) } else { Err(error) }
+        if id.to_string() == text { Ok(id) } else { Err(error) }
     }
 }
 
@@ -279,15 +291,20 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_id_says_whether_it_wants_a_ticket() {
+    fn a_packet_id_says_whether_it_wants_a_ticket_and_has_a_limit() {
         for parts in [1, MAX_PARTS] {
             let plain = PacketId::new(Timestamp::from_ms(1_000), parts, [0xff; 10]);
-            let guarded = plain.with_ticket();
-            assert_eq!((plain.wants_ticket(), guarded.wants_ticket()), (false, true));
-            assert_eq!((guarded.part_count(), guarded.created_at()), (parts, plain.created_at()));
-            assert_eq!((guarded.partition(), guarded.to_string().parse()), (plain.partition(), Ok(guarded)));
+            for (id, says) in [
+                (plain, (false, false)),
+                (plain.with_ticket(), (true, false)),
+                (plain.with_limit(), (false, true)),
+                (plain.with_limit().with_ticket(), (true, true)),
+            ] {
+                assert_eq!((id.wants_ticket(), id.has_limit()), says);
+                assert_eq!((id.part_count(), id.created_at()), (parts, plain.created_at()));
+                assert_eq!((id.partition(), id.to_string().parse()), (plain.partition(), Ok(id)));
+            }
         }
-        assert!((PacketId(u128::from(MAX_PARTS)).to_string().parse::<PacketId>()).is_err(), "17 parts");
     }
 
     #[test]

@@ -43,11 +43,6 @@ impl<T: Table> Packets<T> {
         }
     }
 
-    /// A packet's terms, if this process has them.
-    pub fn known(&self, id: PacketId) -> Option<Arc<Terms>> {
-        self.terms.get(&id)
-    }
-
     /// Caches the terms of a packet that the caller has read by itself.
     pub fn remember(&self, packet: Packet) {
         self.terms.insert(packet.terms.id, Arc::new(packet.terms));

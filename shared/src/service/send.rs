@@ -177,6 +177,7 @@ impl<T: Table, H: HotStore> SendPacket<T, H> {
         let created_at = self.stores.clock.now();
         let id = PacketId::new(created_at, part_count(request.count), random);
         let id = if request.wants_ticket { id.with_ticket() } else { id };
+        let id = if request.limit.is_some() { id.with_limit() } else { id };
         Terms {
             id,
             sender: request.sender,

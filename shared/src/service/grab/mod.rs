@@ -178,14 +178,14 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
             {
                 return Ok(outcome);
             }
+            if id.has_limit()
+                && let Some(outcome) = Box::pin(self.answer_if_at_limit(id, &grabber)).await?
+            {
+                return Ok(outcome);
+            }
             let (started, mut has_waited) = (Instant::now(), false);
             let (mut parts, mut why) = (PartSet::MAX, NoSlip::SoldOut);
             loop {
-                if let Some(terms) = self.stores.packets.known(id).filter(|terms| terms.limit.is_some())
-                    && let Some(outcome) = Box::pin(self.answer_winner(&terms, &grabber)).await?
-                {
-                    return Ok(outcome);
-                }
                 match self.pass(id, &grabber, parts, why).await? {
                     Pass::Done(outcome) => return Ok(outcome),
                     Pass::InDoubt { parts: in_doubt, why: so_far } if !has_waited => {
@@ -233,8 +233,9 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
     }
 
     /// Answers a user who has reached the limit of a packet, before they take a slip that others want. `None`: they have not, or something
-    /// else keeps them from this packet. A process that does not know the packet yet does without: the transaction decides.
-    async fn answer_winner(&self, terms: &Terms, grabber: &Grabber) -> Result<Option<GrabOutcome>, Failure> {
+    /// else keeps them from this packet. Two of their grabs at once may both pass: the transaction decides.
+    async fn answer_if_at_limit(&self, id: PacketId, grabber: &Grabber) -> Result<Option<GrabOutcome>, Failure> {
+        let Some(terms) = self.stores.packets.terms(id).await? else { return Ok(Some(GrabOutcome::NotFound)) };
         let (user, now, guard) = (&grabber.user, self.stores.clock.now(), &terms.guard);
         let Some(limit) = &terms.limit else { return Ok(None) };
         let has_begun = guard.starts_at.is_none_or(|starts_at| now >= starts_at);
@@ -390,7 +391,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
 
     /// Answers from the ledger for an expired packet that the hot store has forgotten.
     async fn expired_and_forgotten(&self, terms: &Terms, grabber: &Grabber) -> Result<GrabOutcome, Failure> {
-        if let Some(claim) = self.stores.ledger.claim_of(&grabber.user, terms.id).await? {
+        if let Some(claim) = self.own_claims.claim_of(&grabber.user, terms.id).await? {
             return Ok(replayed(claim));
         }
         if let Err(refusal) = terms.guard.admit(&grabber.user, grabber.passphrase) {
@@ -403,7 +404,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
                 return Err(Failure::unavailable("a packet acknowledged by the hot store is not settled yet"));
             }
             // It may have been settled since the user's claim was read: read it once more.
-            if let Some(claim) = self.stores.ledger.claim_of(&grabber.user, terms.id).await? {
+            if let Some(claim) = self.own_claims.claim_of(&grabber.user, terms.id).await? {
                 return Ok(replayed(claim));
             }
         }
