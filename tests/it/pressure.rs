@@ -1,5 +1,6 @@
 //! Stores at their limit: some requests still work, others are refused, and nothing is lost.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
@@ -7,10 +8,11 @@ use local::dynamodb::DynamoDb;
 use redis::cmd;
 use shared::dynamodb::{SdkTable, create_table};
 use shared::ports::{Key, Table};
-use shared::service::{Failure, GrabOutcome};
+use shared::service::{Asker, Failure, GrabOutcome, Viewed};
 use shared::timeouts;
 use shared::wiring::dynamodb_at;
 use tests::hot::hold_only;
+use tests::relay::Relay;
 use tests::{Setup, World, audit, packet, user, users};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
@@ -121,4 +123,45 @@ async fn a_read_without_an_answer_is_repeated_before_its_request_is_lost() {
     // With the bound of a transaction it would take twice as long at least.
     assert!(begun.elapsed() + Duration::from_secs(1) < 2 * timeouts::TRY, "{:?}", begun.elapsed());
     relay.abort();
+}
+
+/// 9. A proxy in front of the ledger holds up each request that names one of the slow users.
+#[tokio::test]
+async fn the_slow_items_of_some_users_delay_nobody_else() {
+    const SLOW: Duration = Duration::from_secs(3);
+    let world = World::single().await;
+    let relay = Relay::start(world.dynamodb_url()).await;
+    let process = world.process_over(&dynamodb_at(&relay.url()), Setup { runs_on: true, ..Setup::default() });
+    // Of several parts and final: each loser's own claim is read.
+    let over = process.send_funded(packet(&user("sender"), 2_000, 2_000)).await;
+    process.close.close(over.id, "over".parse().unwrap(), None).await.unwrap();
+    process.settle().await;
+    assert_eq!(process.grab(over.id, &user("first")).await.unwrap(), GrabOutcome::Closed);
+
+    relay.delay_items("slow", SLOW);
+    for count in [1, 4, 16] {
+        let open = process.send_funded(packet(&user("sender"), 1_000, 200)).await;
+        let slow = join_all(users("slow", count).into_iter().flat_map(|user| {
+            let tap = |id| {
+                let (process, user) = (Arc::clone(&process), user.clone());
+                async move { process.grab(id, &user).await }
+            };
+            [tap(over.id), tap(over.id), tap(open.id)]
+        }));
+        let others = join_all(users("bob", 100).into_iter().map(|user| {
+            let (process, over, open) = (&process, over.id, open.id);
+            async move {
+                assert_eq!(process.grab(over, &user).await.unwrap(), GrabOutcome::Closed);
+                let won = slip(process.grab(open, &user).await);
+                let seen = process.view.packet(open, &user, &Asker::Operator).await.unwrap();
+                assert!(matches!(seen, Viewed::Shown(view) if view.mine.as_ref().is_some_and(|mine| mine.slip == won)));
+            }
+        }));
+        // All of them are done before the first slow one is, however fast this machine.
+        tokio::select! {
+            biased;
+            _ = others => {}
+            _ = slow => panic!("{count} slow users were faster than the others"),
+        }
+    }
 }

@@ -193,7 +193,12 @@ impl World {
 
     /// A process with this configuration, with caches and connections of its own.
     pub fn process_with(&self, setup: Setup) -> Arc<Process> {
-        let table = Rigged::new(SdkTable::new(self.dynamodb.clone(), TABLE.to_owned()), Arc::clone(&self.rig));
+        self.process_over(&self.dynamodb, setup)
+    }
+
+    /// The same, whose ledger this client reaches.
+    pub fn process_over(&self, dynamodb: &aws_sdk_dynamodb::Client, setup: Setup) -> Arc<Process> {
+        let table = Rigged::new(SdkTable::new(dynamodb.clone(), TABLE.to_owned()), Arc::clone(&self.rig));
         let ledger = Arc::new(Ledger::new(table, Arc::new(System)));
         let hot = Arc::new(RedisStore::new(Connection::new(&self.redis.config()).unwrap()));
         let clock = Arc::new(SkewedClock::default());

@@ -107,6 +107,8 @@ impl<T: Table> Ledger<T> {
     /// Gives up to [`CLAIMS_MAX`] claims of a packet until `give_up`, together if that is possible, else each as [`Self::claim`]
     /// does: no claim depends on another. Calls `answer` once for each, with its place among `claims`, as soon as its outcome is known.
     ///
+    /// Once `stuck` ends, the shared transaction is left alone, and each goes by itself: one of their items is slow.
+    ///
     /// If the ledger does not answer the shared transaction, `CLAIMS_AHEAD` claims go ahead, each by itself. Once it answers one
     /// of them, the others follow. If it answers none, the others fail unasked: ten transactions instead of one would only add to
     /// its load.
@@ -115,13 +117,19 @@ impl<T: Table> Ledger<T> {
         give_up: Instant,
         terms: &Terms,
         claims: &[(UserId, Claim)],
+        stuck: impl Future<Output = ()> + Send,
         mut answer: impl FnMut(usize, Result<ClaimOutcome, LedgerError>) + Send,
     ) {
         if let [(user, claim)] = claims {
             answer(0, self.claim_until(give_up, terms, user, claim).await);
             return;
         }
-        let (ahead, failed) = match self.claim_together(give_up, terms, claims).await {
+        let together = tokio::select! {
+            biased;
+            together = self.claim_together(give_up, terms, claims) => together,
+            () = stuck => Together::Apart,
+        };
+        let (ahead, failed) = match together {
             Together::Committed => {
                 for place in 0..claims.len() {
                     answer(place, Ok(ClaimOutcome::Committed));

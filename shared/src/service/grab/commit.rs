@@ -1,6 +1,8 @@
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::batching::{Batcher, Caller, Promise, SingleFlight};
 use crate::domain::{Claim, PacketId, Terms, UserId};
@@ -12,6 +14,8 @@ use crate::timeouts;
 /// The most transactions of a packet in flight. Each costs the process work and a round trip, however few claims it has. So later
 /// claims wait and go together.
 pub const TRANSACTIONS_MAX: usize = 8;
+/// A transaction that takes longer is late. Most take some ten milliseconds.
+const LATE: Duration = Duration::from_millis(100);
 
 /// Commits claims to the ledger: each at once while few transactions of its packet are in flight, else with others that wait.
 /// Callers that ask for the same claim, as a user with two devices does, share its outcome.
@@ -34,6 +38,9 @@ struct Request {
 struct Committing<T> {
     ledger: Arc<Ledger<T>>,
     transactions_max: usize,
+    /// When the transaction began that is the last to begin of those that were not late. One that is late and began before it is stuck: not
+    /// the ledger is slow, but an item of one of its claims.
+    in_time: watch::Sender<Instant>,
 }
 
 impl<T: Table> Caller for Committing<T> {
@@ -54,30 +61,52 @@ impl<T: Table> Caller for Committing<T> {
         queue.drain(..queue.len().min(CLAIMS_MAX)).collect()
     }
 
+    /// A transaction that is late does not count as in flight: the next claims go on without it.
     async fn call(&self, _packet: &PacketId, batch: Self::Batch) {
-        let Some(Request { terms, .. }) = batch.first() else { return };
-        let terms = Arc::clone(terms);
-        let claim = |request: &Request| {
-            let (_, user, claim) = request.promise.key();
-            (user.clone(), claim.clone())
+        let begun = Instant::now();
+        let mut in_time = self.in_time.subscribe();
+        let stuck = async move {
+            sleep(LATE).await;
+            let _ = in_time.wait_for(|last| *last > begun).await;
         };
-        let claims: Vec<(UserId, Claim)> = batch.iter().map(claim).collect();
-        let mut promises: Vec<_> = batch.into_iter().map(|request| Some(request.promise)).collect();
-        // Each is answered at once, because others of them may take seconds.
-        let answer = |place: usize, outcome: Result<ClaimOutcome, LedgerError>| {
-            if let Some(promise) = promises.get_mut(place).and_then(Option::take) {
-                promise.resolve(outcome.map_err(Failure::from));
-            }
-        };
-        self.ledger.claim_each(Instant::now() + timeouts::CLAIM, &terms, &claims, answer).await;
+        let committed = tokio::spawn(commit(Arc::clone(&self.ledger), batch, stuck));
+        if timeout(LATE, committed).await.is_ok() {
+            self.in_time.send_if_modified(|last| {
+                let is_later = begun > *last;
+                *last = begun.max(*last);
+                is_later
+            });
+        }
     }
+}
+
+/// Commits these claims of a packet, and answers each as soon as its outcome is known: others of them may take seconds.
+async fn commit<T: Table>(ledger: Arc<Ledger<T>>, batch: Vec<Request>, stuck: impl Future<Output = ()> + Send) {
+    let Some(Request { terms, .. }) = batch.first() else { return };
+    let terms = Arc::clone(terms);
+    let claim = |request: &Request| {
+        let (_, user, claim) = request.promise.key();
+        (user.clone(), claim.clone())
+    };
+    let claims: Vec<(UserId, Claim)> = batch.iter().map(claim).collect();
+    let mut promises: Vec<_> = batch.into_iter().map(|request| Some(request.promise)).collect();
+    let answer = |place: usize, outcome: Result<ClaimOutcome, LedgerError>| {
+        if let Some(promise) = promises.get_mut(place).and_then(Option::take) {
+            promise.resolve(outcome.map_err(Failure::from));
+        }
+    };
+    ledger.claim_each(Instant::now() + timeouts::CLAIM, &terms, &claims, stuck, answer).await;
 }
 
 impl<T: Table> Committer<T> {
     /// A committer of claims to `ledger`, with at most `transactions_max` transactions of a packet in flight.
     pub fn new(ledger: Arc<Ledger<T>>, transactions_max: usize) -> Self {
         Self {
-            batches: Arc::new(Batcher::new(Committing { ledger, transactions_max })),
+            batches: Arc::new(Batcher::new(Committing {
+                ledger,
+                transactions_max,
+                in_time: watch::Sender::new(Instant::now()),
+            })),
             claims: SingleFlight::default(),
         }
     }

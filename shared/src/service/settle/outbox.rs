@@ -1,4 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::pending;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
@@ -235,7 +236,7 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         let mut outcomes = Vec::with_capacity(claims.len());
         self.stores
             .ledger
-            .claim_each(Instant::now() + timeouts::TRANSACTION, terms, &claims, |place, outcome| {
+            .claim_each(Instant::now() + timeouts::TRANSACTION, terms, &claims, pending(), |place, outcome| {
                 outcomes.push((place, outcome));
             })
             .await;

@@ -12,7 +12,7 @@ fn user(slip: u32) -> UserId {
     format!("u{slip}").parse().unwrap()
 }
 
-/// A table that commits what it is asked to, or panics.
+/// A table that commits what it is asked to, or panics. For users with `slow` in their names it takes three seconds.
 struct Commits {
     panics: bool,
 }
@@ -34,18 +34,43 @@ impl Table for Commits {
         unreachable!()
     }
 
-    async fn transact(&self, _: &[Write], _: &str) -> Result<(), TransactError> {
+    async fn transact(&self, writes: &[Write], _: &str) -> Result<(), TransactError> {
         assert!(!self.panics, "this table panics");
-        tokio::task::yield_now().await;
+        let is_slow = writes.iter().any(|write| write.key().pk.contains("slow"));
+        sleep(if is_slow { Duration::from_secs(3) } else { Duration::from_millis(5) }).await;
         Ok(())
     }
 }
 
 fn committer(panics: bool) -> Committer<Commits> {
-    Committer::new(Arc::new(Ledger::new(Commits { panics }, Arc::new(System))), 1)
+    committer_of(panics, 1)
 }
 
-#[tokio::test]
+fn committer_of(panics: bool, transactions_max: usize) -> Committer<Commits> {
+    Committer::new(Arc::new(Ledger::new(Commits { panics }, Arc::new(System))), transactions_max)
+}
+
+/// 9. Neither those who share a transaction with a user whose items are slow wait for them, nor those who come later.
+#[tokio::test(start_paused = true)]
+async fn the_slow_items_of_some_winners_delay_no_other_one() {
+    for slow in [1, 4, 16] {
+        let (committer, terms) = (committer_of(false, TRANSACTIONS_MAX), Arc::new(Terms::sample()));
+        let win = async |slip: u32| {
+            let is_slow = slip % 10 == 3 && slip / 10 < slow;
+            let user = if is_slow { format!("slow{slip}").parse().unwrap() } else { user(slip) };
+            sleep(Duration::from_millis(slip.into())).await;
+            let begun = Instant::now();
+            (is_slow, committer.claim(&terms, user, claim(slip)).await, begun.elapsed())
+        };
+        let late = Duration::from_millis(300);
+        for (slip, (is_slow, outcome, took)) in join_all((0..400).map(win)).await.into_iter().enumerate() {
+            let is_good = is_slow || matches!(outcome, Ok(ClaimOutcome::Committed)) && took <= late;
+            assert!(is_good, "{slow}: {slip}: {outcome:?} after {took:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn all_who_ask_for_a_claim_share_its_transaction() {
     let (committer, terms) = (committer(false), Arc::new(Terms::sample()));
     let ask = || committer.claim(&terms, user(0), claim(0));
@@ -55,7 +80,7 @@ async fn all_who_ask_for_a_claim_share_its_transaction() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn claims_that_wait_go_together() {
     let (committer, terms) = (committer(false), Arc::new(Terms::sample()));
     let outcomes = join_all((0..30).map(|slip| committer.claim(&terms, user(slip), claim(slip)))).await;
