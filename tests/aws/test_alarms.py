@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from cloudwatch import READ_MORE, ids_of, metrics_of, state
 from emulated import ACCOUNT, STACK, client
 from transformed import source
 
@@ -20,12 +21,6 @@ def of_template(stack):
         for resource in stack.template["Resources"].values()
         if resource["Type"] == "AWS::CloudWatch::Alarm"
     }
-
-
-def metrics_of(alarm):
-    if "MetricName" in alarm:
-        return [alarm]
-    return [query["MetricStat"]["Metric"] for query in alarm["Metrics"] if "MetricStat" in query]
 
 
 def test_each_alarm_notifies_the_topic(stack, alarms):
@@ -141,6 +136,14 @@ def test_the_topic_takes_alarms_and_the_events_of_redis(stack):
         assert group["NotificationTopicArn"] == stack.outputs["AlarmTopicArn"]
 
 
+def test_cloudwatch_looks_back_as_far_as_each_alarm_does(alarms):
+    for name, alarm in alarms.items():
+        periods = {query["MetricStat"]["Period"] for query in alarm.get("Metrics", []) if "MetricStat" in query} or {alarm["Period"]}
+        [period] = periods
+        most = 7 * 24 * 3600 if period >= 3600 else 24 * 3600
+        assert period * alarm["EvaluationPeriods"] <= most, name
+
+
 def test_the_alarms_that_matter_most(stack, alarms):
     table = [{"Name": "Table", "Value": stack.outputs["TableName"]}]
     age = alarms["OutboxAge"]
@@ -149,10 +152,6 @@ def test_the_alarms_that_matter_most(stack, alarms):
     late = alarms["RefundsLate"]
     assert (late["MetricName"], late["Threshold"], late["Statistic"]) == ("DueAge", 900, "Maximum")
     assert late["ComparisonOperator"] == "GreaterThanThreshold" and late["Dimensions"] == table
-    [period] = {query["MetricStat"]["Period"] for query in alarms["AuditMissing"]["Metrics"] if "MetricStat" in query}
-    unaudited = period * alarms["AuditMissing"]["DatapointsToAlarm"]
-    assert unaudited == (24 + 6) * 3600
-    assert unaudited + period <= 7 * 24 * 3600, "CloudWatch looks back a week at most"
     imbalance = alarms["AuditImbalance"]
     assert (imbalance["MetricName"], imbalance["Threshold"]) == ("AuditImbalances", 0)
     assert imbalance["ComparisonOperator"] == "GreaterThanThreshold" and imbalance["Dimensions"] == table
@@ -176,87 +175,6 @@ def test_the_alarms_that_matter_most(stack, alarms):
         assert nodes == {
             f"{stack.ids['RedisNodes']}-{shard + 1:04}-{node + 1:03}" for shard in range(shards) for node in range(per_shard)
         }
-
-
-class Series(list):
-    """A value for each period, with the operators of metric math that the alarms use. None: no value."""
-
-    def by(self, other, operate):
-        """As CloudWatch does: where one of the two has no value, there is no result."""
-        others = other if isinstance(other, Series) else [other] * len(self)
-        return Series(None if None in (a, b) else operate(a, b) for a, b in zip(self, others))
-
-    def __add__(self, other):
-        return self.by(other, lambda a, b: a + b)
-
-    def __sub__(self, other):
-        return self.by(other, lambda a, b: a - b)
-
-    def __rmul__(self, other):
-        return self.by(other, lambda a, b: b * a)
-
-    def __truediv__(self, other):
-        return self.by(other, lambda a, b: a / b if b else None)
-
-    def __gt__(self, other):
-        return self.by(other, lambda a, b: a > b)
-
-
-def values_of(alarm, metrics):
-    """The values that the alarm compares with its threshold. `metrics` has a list of values, oldest first, by the id of each metric in the
-    alarm's expression; a plain alarm has only `value`."""
-    given = {name: Series(values) for name, values in metrics.items()}
-    if "MetricName" in alarm:
-        return given["value"]
-    length = len(next(iter(given.values())))
-    spread = lambda value: value if isinstance(value, Series) else [value] * length
-    # Over several metrics, a sum or a maximum leaves out those without a value.
-    over = lambda reduce: lambda all_of: Series(
-        reduce(known) if (known := [value for value in values if value is not None]) else None for values in zip(*all_of)
-    )
-    functions = {
-        "METRICS": lambda: list(given.values()),
-        "SUM": over(sum),
-        "MAX": over(max),
-        "FILL": lambda series, value: Series(value if one is None else one for one in series),
-        "RUNNING_SUM": lambda series: Series(sum(series[: i + 1]) for i in range(len(series))),
-        "IF": lambda condition, then, other=None: Series(
-            None if is_so is None else a if is_so else b for is_so, a, b in zip(condition, spread(then), spread(other))
-        ),
-    }
-    [expression] = [query["Expression"] for query in alarm["Metrics"] if "Expression" in query]
-    return eval(expression, {}, functions | given)  # noqa: S307
-
-
-# CloudWatch reads some periods more than it evaluates, and leaves missing ones out if enough others have a value. The tables of
-# "Configuring how CloudWatch alarms treat missing data" show two more for three.
-READ_MORE = 2
-
-
-def state(alarm, before="INSUFFICIENT_DATA", **metrics):
-    """The alarm's state after these values of its metrics, oldest first."""
-    periods, needed = alarm["EvaluationPeriods"], alarm.get("DatapointsToAlarm", alarm["EvaluationPeriods"])
-    read = periods + READ_MORE
-    padded = {name: ([None] * read + list(values))[-read:] for name, values in metrics.items()}
-    known = [value for value in values_of(alarm, padded) if value is not None][-periods:]
-    is_beyond = {
-        "GreaterThanThreshold": lambda value: value > alarm["Threshold"],
-        "LessThanThreshold": lambda value: value < alarm["Threshold"],
-    }[alarm["ComparisonOperator"]]
-    beyond = sum(map(is_beyond, known))
-    missing = alarm["TreatMissingData"]
-    # The API's reference: always, whatever the alarm says. CloudWatch's guide: unless the alarm says otherwise. No alarm may depend on it.
-    if any(metric["Namespace"] == "AWS/DynamoDB" for metric in metrics_of(alarm)):
-        missing = "ignore"
-    if beyond >= needed:
-        return "ALARM"
-    if missing == "notBreaching" or beyond < len(known):
-        return "OK"
-    return "INSUFFICIENT_DATA" if missing == "missing" and not known else before
-
-
-def ids_of(alarm):
-    return ["value"] if "MetricName" in alarm else [query["Id"] for query in alarm["Metrics"] if "MetricStat" in query]
 
 
 # The reports of settle and audit say each time whether it is over. While there is no report, another alarm is raised.
@@ -307,7 +225,8 @@ def test_any_one_metric_of_an_alarm_raises_and_ends_it(alarms):
 
 def test_a_filled_gap_cannot_hide_what_comes_late(alarms):
     """CloudWatch fills the newest period too, before its value has come."""
-    filled = [alarm for alarm in alarms.values() if any("FILL(" in query.get("Expression", "") for query in alarm.get("Metrics", []))]
+    expressions = {name: query["Expression"] for name, alarm in alarms.items() for query in alarm.get("Metrics", []) if "Expression" in query}
+    filled = [alarms[name] for name, expression in expressions.items() if re.search(r"FILL\(\w+, 0\)", expression)]
     assert filled
     for alarm in filled:
         assert alarm["DatapointsToAlarm"] < alarm["EvaluationPeriods"], alarm["AlarmName"]
@@ -326,22 +245,24 @@ def test_a_new_deployment_is_quiet_and_a_stopped_one_is_not(alarms):
     none, well = [None] * 3, [0, 0, 0]
     assert state(settle, runs=none, errors=none) == "INSUFFICIENT_DATA", "no run yet"
     assert not raised(settle, runs=[None, None, 1], errors=none), "the first minutes of a deployment"
-    assert not raised(settle, runs=[None, 1, due], errors=none)
+    assert not raised(settle, runs=[None, 1, 1], errors=none), "its first period is not whole, and the newest value is late"
     assert not raised(settle, runs=[due, due, due], errors=well)
-    assert raised(settle, runs=[due, None, None], errors=well), "the runs ended"
+    assert raised(settle, runs=[due, None, None, None], errors=[0, None, None, None]), "the runs ended"
     assert state(settle, "ALARM", runs=[due] + [None] * 9, errors=well + [None] * 7) == "ALARM", "they are still missing an hour later"
     assert state(settle, "ALARM", runs=[None] * 9 + [1, due, due], errors=[None] * 9 + well) == "OK", "they go on"
-    assert raised(settle, runs=[due, due, due], errors=[0, 1, 1]), "the runs fail"
+    assert raised(settle, runs=[due, due, due], errors=[1, 1, 1]), "the runs fail"
     audit = alarms["AuditMissing"]
-    quarters = audit["DatapointsToAlarm"]
-    assert audit["EvaluationPeriods"] == quarters + 1
-    silence = [None] * quarters
-    assert not raised(audit, runs=[*silence, 1], unfinished=[*silence, 0]), "the first audit"
-    assert not raised(audit, runs=[None, 1, *silence[1:]], unfinished=[None, 0, *silence[1:]])
-    assert raised(audit, runs=[1, *silence], unfinished=[0, *silence]), "none ended between two audits and six hours"
-    assert raised(audit, runs=[1, *silence], unfinished=[1, *silence]), "the rest of one was lost"
-    assert state(audit, "ALARM", runs=[1, *silence, *silence], unfinished=[0, *silence, *silence]) == "ALARM", "days later"
-    assert state(audit, "ALARM", runs=[*silence, *silence, 3], unfinished=[*silence, *silence, 2]) == "OK", "one ended, in three runs"
+    hours = audit["EvaluationPeriods"]
+    assert hours == 30 == audit.get("DatapointsToAlarm", hours)
+    runs, silence = [120] * hours, [None] * hours
+    young = [None] * 20 + [120] * 10
+    assert state(audit, settled=young, unfinished=silence) == "INSUFFICIENT_DATA", "a new deployment"
+    assert not raised(audit, settled=runs, unfinished=[*silence[1:], 0]), "the first audit"
+    assert not raised(audit, settled=runs, unfinished=[0, *silence[1:]])
+    assert raised(audit, settled=[120, *runs], unfinished=[0, *silence]), "none ended between two audits and six hours"
+    assert raised(audit, settled=[120, *runs], unfinished=[1, *silence]), "the rest of one was lost"
+    assert raised(audit, settled=runs, unfinished=silence), "none ever ended"
+    assert state(audit, "ALARM", settled=runs, unfinished=[*silence[1:], 0]) == "OK", "one ended"
 
 
 def test_one_failed_run_of_settle_or_audit_pages_nobody(stack, alarms):
