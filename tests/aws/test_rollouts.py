@@ -307,5 +307,5 @@ def test_an_emulator_takes_the_template(monkeypatch):
         needed = {name for _, names, _ in rollouts.TRIES for name in names}
         assert needed <= set(stack.ids) and not any(stack.outcomes[name] for name in needed)
         [group] = emulated.Noted.made["AWS::CodeDeploy::DeploymentGroup"].values()
-        assert group["AlarmConfiguration"]["Alarms"] == [{"Name": f"{STACK}-FunctionErrors"}]
-        assert client("cloudwatch").describe_alarms(AlarmNames=[f"{STACK}-FunctionErrors"])["MetricAlarms"]
+        assert group["AlarmConfiguration"]["Alarms"] == [{"Name": f"{STACK}-RolloutErrors"}]
+        assert client("cloudwatch").describe_alarms(AlarmNames=[f"{STACK}-RolloutErrors"])["MetricAlarms"]

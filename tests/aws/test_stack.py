@@ -371,7 +371,7 @@ def test_alarms_end_a_gradual_deployment(stack):
             continue
         names = [alarm["Name"] for alarm in group["AlarmConfiguration"]["Alarms"]]
         # They are given by name, so nothing else proves that they exist.
-        expected = ("RolloutFaults", "RolloutLatency") if function in ANSWERING else ("FunctionErrors",)
+        expected = ("RolloutFaults", "RolloutLatency") if function in ANSWERING else ("RolloutErrors",)
         assert names == [f"{STACK}-{name}" for name in expected]
         assert set(names) <= {alarm["AlarmName"] for alarm in stack.noted("AWS::CloudWatch::Alarm").values()}
     for function in ANSWERING | BEHIND:

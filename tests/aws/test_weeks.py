@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pytest
 from cloudwatch import ids_of, metrics_of, next_state, verdict
 from emulated import STACK, client
+from transformed import source
 
 HOUR, DAY, WEEK = 60, 24 * 60, 7 * 24 * 60
 AUDITED_AT, RUSH_AT, RUSH = 10 * HOUR + 17, 20 * HOUR, 10
@@ -60,7 +61,10 @@ def once(usual, at, odd):
 nothing = always(None)
 BACKGROUND = {"Settle": always(2), "Audit": at_the_audit(1)}
 # Functions that receive requests or what follows from them.
+BEHIND = ("Settle", "PublishToBus", "PublishToQueue", "Notify")
 WITH_REQUESTS = ("Send", "Grab", "GrabOnInstances", "View", "Wallet", "PublishToBus", "PublishToQueue", "Notify")
+# A load balancer's own answers if a function crashed or was refused, or if it has none. It counts 501 and 505 too, which anybody can ask for.
+BROKEN = (500, 502, 503, 504)
 HEALTHY = {
     "Errors Settle": once(0, 3 * HOUR, 1),
     "Errors Audit": at_the_audit(0),
@@ -93,7 +97,7 @@ HEALTHY = {
     "TargetResponseTime": during_requests(0.04, 0.4),
     "HTTPCode_ELB_4XX_Count": during_requests(20),
     "HTTPCode_Target_5XX_Count": only_in_a_rush(20, minutes=1),
-    "HTTPCode_ELB_5XX_Count": only_in_a_rush(20, minutes=1),
+    **{f"HTTPCode_ELB_{code}_Count": only_in_a_rush(20, minutes=1) for code in ("5XX", *BROKEN)},
     # The table reports nothing where nothing happens.
     "ReadThrottleEvents": only_in_a_rush(50),
     "WriteThrottleEvents": only_in_a_rush(50),
@@ -149,7 +153,7 @@ FAULTS = {
     "ApiFaults": [
         Fault({"5xx": more(50)}, within=5),
         Fault({"HTTPCode_Target_5XX_Count": 50}, within=5),
-        Fault({"HTTPCode_ELB_5XX_Count": 50}, within=5),
+        *(Fault({f"HTTPCode_ELB_{code}_Count": 50}, within=5) for code in BROKEN),
     ],
     "AuditImbalance": [Fault({"AuditImbalances": if_reported(1)}, within=DAY, lasts=DAY)],
     "AuditMissing": [
@@ -189,10 +193,13 @@ FAULTS = {
     "RedisTraffic": [Fault({"TrafficManagementActive": 1}, within=6)],
     "RefundsLate": [Fault({"DueAge": 1_200}, within=5)],
     "Repairs": [Fault({"Repairs": 1}, within=4, lasts=1)],
+    "RolloutErrors": [Fault({f"Errors {one}": 2}, within=5) for one in BEHIND],
     "RolloutFaults": [
         Fault({"5xx": more(50)}, within=4),
         Fault({"HTTPCode_Target_5XX_Count": 50}, within=5),
-        Fault({"HTTPCode_ELB_5XX_Count": 50}, within=5),
+        Fault({"HTTPCode_ELB_502_Count": 50}, within=5),
+        # Refused by Lambda, and crashed.
+        Fault({"5xx": more(70), "HTTPCode_ELB_502_Count": 70, "Throttles View": 20}, within=5),
     ],
     "RolloutLatency": [Fault({"IntegrationLatency": 2_000}, within=5), Fault({"TargetResponseTime": 2}, within=5)],
     "SettleMissing": [
@@ -207,6 +214,18 @@ FAULTS = {
     "WebhooksLate": [Fault({"ApproximateAgeOfOldestMessage": 1_200}, within=10), Fault({"WebhookAge": 1_200}, within=10)],
     "WithdrawalPending": [Fault({"PendingAge": 25 * 3600}, within=5)],
 }
+
+# What anybody does without a token.
+STRANGERS = [
+    # A transfer encoding or a version of HTTP that the load balancer does not know, no token, or paths that do not exist.
+    Fault({"HTTPCode_ELB_5XX_Count": 9_000, "HTTPCode_ELB_4XX_Count": 9_000, "Count": more(1_200)}, within=0),
+    # As many preflights as make Lambda refuse everybody's requests.
+    Fault({"Count": more(5_000), "5xx": 500, "Throttles View": 400, "Throttles Send": 100}, within=0),
+    *(
+        Fault({"RequestCount": more(5_000), f"HTTPCode_ELB_{code}_Count": 500, "Throttles View": 300, "Throttles Send": 200}, within=0)
+        for code in (502, 503)
+    ),
+]
 
 
 # --- replaying a week
@@ -294,15 +313,15 @@ class Alarm:
                 raised.append(minute)
         return raised
 
-    def replays(self, fault=None):
-        """A week, with each number of periods that are read, and with each service being late."""
+    def replays(self, fault=None, late=LATE):
+        """A week, with each number of periods that are read, and with the newest minutes of each service being late."""
         names = {one.name for one in self.watched}
         weeks = {one.id: week_of(one.name, names, fault) for one in self.watched}
         in_time = self.rows_of(weeks)
         for read_more in READ_MORE:
             yield self.replay(in_time, [], read_more)
         for namespace in sorted({one.namespace for one in self.watched}):
-            newest = [self.rows_of(weeks, namespace, late) for late in range(LATE, 0, -self.length)]
+            newest = [self.rows_of(weeks, namespace, late_by) for late_by in range(late, 0, -self.length)]
             yield self.replay(in_time, newest, READ_MORE[1])
 
 
@@ -337,12 +356,19 @@ def alarms(stack):
 @pytest.fixture
 def new_alarms(alarms, request):
     def is_new(alarm):
-        judged = ("Metrics", "Threshold", "ComparisonOperator", "EvaluationPeriods", "DatapointsToAlarm", "TreatMissingData")
-        expression = [query.get("Expression") for query in alarm.given.get("Metrics", [])]
-        key = json.dumps([request.function.__name__, expression, [alarm.given.get(name) for name in judged[1:]], [vars(one) for one in alarm.watched]])
+        judged = ("Threshold", "ComparisonOperator", "EvaluationPeriods", "DatapointsToAlarm", "TreatMissingData")
+        expressions = [query.get("Expression") for query in alarm.given.get("Metrics", [])]
+        rule = [expressions, [alarm.given.get(name) for name in judged], [vars(one) for one in alarm.watched]]
+        key = json.dumps([request.function.__name__, rule])
         return key not in REPLAYED and not REPLAYED.add(key)
 
     return {name: alarm for name, alarm in alarms.items() if is_new(alarm)}
+
+
+def that_roll_back(function):
+    """The alarms that end a gradual deployment of a function. The template gives them by name."""
+    _, names, _ = source()["Resources"][function]["Properties"]["DeploymentPreference"]["Alarms"]["Fn::If"]
+    return {name["Fn::Sub"].partition("-")[2] for name in names}
 
 
 def test_each_alarm_has_its_weeks(alarms):
@@ -364,3 +390,18 @@ def test_a_week_with_a_fault_raises_its_alarm_in_time_and_ends_it(new_alarms):
                 assert raised, f"{name} is not raised by {fault}"
                 assert fault.before <= raised[0] - fault.begins <= fault.within, (name, raised[0] - fault.begins, fault)
                 assert raised[-1] < WEEK - 1 or fault.begins + fault.lasts >= WEEK, f"{name} stays raised after {fault}"
+
+
+def test_no_stranger_rolls_a_version_back(new_alarms):
+    for name in {name for function in ("Send", *BEHIND) for name in that_roll_back(function)} & set(new_alarms):
+        for stranger in STRANGERS:
+            # What Lambda refused is known a minute after the entrance's answers.
+            assert not any(new_alarms[name].replays(stranger, late=1)), (name, stranger)
+
+
+def test_no_request_rolls_back_what_answers_none(alarms):
+    """A request may crash the function that answers it."""
+    for function in BEHIND:
+        for name in that_roll_back(function):
+            watched = {one.name for one in alarms[name].watched}
+            assert watched <= {f"Errors {one}" for one in BEHIND}, (function, name)
