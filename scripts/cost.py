@@ -8,6 +8,8 @@ All inputs are printed, and options change them. Bytes of log lines are what the
     scripts/cost.py --serverless 0 --node-price 0.2
     scripts/cost.py --page 1
     scripts/cost.py --alb 1
+    scripts/cost.py --month-users 200000
+    scripts/cost.py --page 1 --web-acl 1
     scripts/cost.py --chart docs/images/cost.svg
 """
 
@@ -21,7 +23,7 @@ REGION = "us-east-1"
 # Prices in US dollars, from the services' pricing pages of 2025 and 2026. API Gateway: HTTP APIs, the first 300 million a month.
 # Lambda on arm64, DynamoDB on demand. ElastiCache for Valkey, https://aws.amazon.com/elasticache/pricing/; what counts as ECPUs and
 # their limits, https://docs.aws.amazon.com/AmazonElastiCache/latest/dg/RedisConfiguration.html. Cognito,
-# https://aws.amazon.com/cognito/pricing/. Then the work of a request, a rush, and a month of small groups. `hongbao-admin plan`
+# https://aws.amazon.com/cognito/pricing/. AWS WAF, https://aws.amazon.com/waf/pricing/; KMS, https://aws.amazon.com/kms/pricing/. Then the work of a request, a rush, and a month of small groups. `hongbao-admin plan`
 # reads the same file.
 INPUTS = {
     name: (value, meaning)
@@ -31,6 +33,8 @@ INPUTS = {
 HOURS_A_MONTH, MINUTES_A_MONTH, DAYS_A_MONTH = 730, 43_800, 30
 SECONDS_A_MONTH = 3_600 * HOURS_A_MONTH
 READ_BYTES = 4_096
+# DynamoDB keeps a table's key for so long.
+KEY_KEPT_MINUTES = 5
 CLAIMS_OF_LARGE_LEDGER = 1_000_000_000
 
 
@@ -62,6 +66,7 @@ def request(given, milliseconds, writes, reads, logs, ecpus, redis_writes=0, wri
         "Redis, by use": given.serverless * ecpus * given.ecpu_price / 1e6 + sync * writes_redis_bytes * given.sync_price / 1e9,
         "data": between_zones * given.zone_price / 1e9 + (0 if given.page else out * given.out_price),
         "page": given.edge_price / 1e6 + out * given.edge_out_price if given.page else 0,
+        "web ACL": given.web_acl * given.web_acl_request_price / 1e6,
     }
 
 
@@ -119,16 +124,37 @@ def redis_alike(given):
 def at_rest(given):
     """What a month costs without a request."""
     run = given.settle_ms / 1000 * given.memory_mb / 1024 * given.gb_second_price + given.request_price / 1e6
-    run += given.settle_reads * given.read_price / 1e6 + given.settle_log * given.log_price / 1e9
-    run += given.serverless * given.settle_ecpus * given.ecpu_price / 1e6
+    run += given.settle_log * (given.log_price + given.kept_log_price) / 1e9
+    minute = given.settle_runs * run + given.settle_reads * given.read_price / 1e6
+    minute += given.serverless * given.settle_ecpus * given.ecpu_price / 1e6
     return {
-        "load balancer": given.alb * given.alb_price * HOURS_A_MONTH,
+        "load balancer": given.alb * balancer_at_rest(given),
         "Redis": redis_at_rest(given)["serverless" if given.serverless else "nodes"],
-        "metrics, alarms, dashboard": given.metrics * given.metric_price
-        + given.alarm_metrics * given.alarm_price
-        + given.dashboard_price,
-        "settle": MINUTES_A_MONTH * run,
+        "metrics, alarms, dashboard": watching(given),
+        "settle": MINUTES_A_MONTH * minute,
+        "KMS": given.kms_callers * MINUTES_A_MONTH / KEY_KEPT_MINUTES * given.kms_price / 1e6 + given.own_key * given.key_price,
+        "endpoint": given.tickets * given.zones * given.endpoint_price * HOURS_A_MONTH,
+        "web ACL, its rules": given.web_acl * (given.web_acl_price + given.web_acl_rules * given.web_acl_rule_price),
     }
+
+
+def balancer_at_rest(given):
+    """A load balancer's month, with its public addresses."""
+    return (given.alb_price + given.zones * given.address_price) * HOURS_A_MONTH
+
+
+def watching(given):
+    """A month of metrics, alarms and the dashboard. A metric is paid for the hours in which it is written."""
+    metrics = given.metrics + given.audit_metrics * DAYS_A_MONTH / HOURS_A_MONTH
+    watched = given.alarm_metrics + given.alb * given.alarm_metrics_alb
+    watched += given.alarm_metrics_serverless if given.serverless else given.nodes * given.alarm_metrics_node
+    return metrics * given.metric_price + watched * given.alarm_price + given.dashboard_price
+
+
+def pool(given):
+    """What the users of a month cost in the stack's pool."""
+    many = max(0, given.month_users - given.many_users)
+    return max(0, given.month_users - many - given.users_free) * given.user_price + many * given.many_users_price
 
 
 def times(counts, of):
@@ -145,7 +171,7 @@ def entrances(given):
     """A million losses through either entrance, a load balancer's month, and the requests of a month for which it is cheaper."""
     either = [argparse.Namespace(**{**vars(given), "alb": alb}) for alb in (0, 1)]
     api, alb = (1e6 * sum(requests(one)["losses"].values()) for one in either)
-    month = given.alb_price * HOURS_A_MONTH
+    month = balancer_at_rest(given)
     return api, alb, month, month / (api - alb)
 
 
@@ -207,10 +233,11 @@ def main():
     month = times({kind: count * packets for kind, count in counts.items()}, of)
     month["DynamoDB"] += packets * (given.group_slips - wins) * given.refund_writes * given.write_price / 1e6
     month["page"] += first_visits(given, given.month_visitors)
-    kept = packets * wins * given.claim_bytes / 1e9 * given.table_price
+    kept = packets * wins * given.claim_bytes / 1e9
     daily = DAYS_A_MONTH * audit(given, packets * wins)
-    users = max(0, given.month_users - given.users_free) * given.user_price
-    month = {**month, "the table, kept": kept, "the audit, daily": daily, "the user pool": users, **at_rest(given)}
+    month |= {"the table, kept": kept * given.table_price, "point-in-time recovery": kept * given.recovery_price}
+    month |= {"metrics of grabs": given.grab_metrics * given.metric_price}
+    month |= {"the audit, daily": daily, "the user pool": pool(given), **at_rest(given)}
     grab_log = {
         "wins": given.win_log + given.win_metrics + 2 * given.event_bytes,
         "losses": given.loss_log + given.event_bytes + (given.loss_metrics + given.event_bytes) / given.losses_a_line,
@@ -231,6 +258,8 @@ def main():
         cents = {kind: math.ceil(100 * sum(parts.values())) for kind, parts in millions.items()}
         logs = {kind: math.ceil(size) for kind, size in grab_log.items()}
         sums = {"at rest": sum(at_rest(given).values()), "rush": sum(rush.values()), "month": sum(month.values())}
+        sums |= {"watching": watching(given), "user pool": pool(given), "KMS": at_rest(given)["KMS"]}
+        sums |= dict(zip(("losses, api", "losses, alb", "load balancer", "load balancer pays, millions"), entrances(given)))
         sums |= {f"at rest, {kind}": cost for kind, cost in redis_at_rest(given).items()}
         parts = {"region": REGION, "a_million": kinds, "dollars": sums, "redis_alike": redis_alike(given)}
         print(json.dumps({"inputs": inputs, "cents_a_million": cents, "log_bytes": logs} | parts))

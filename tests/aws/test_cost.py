@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from transformed import ROOT, source
+from transformed import ROOT, looped, source
 
 
 def computed(*options):
@@ -23,6 +23,10 @@ def document(name):
     return re.sub(r"\s+", " ", (ROOT / "docs" / name).read_text())
 
 
+def changelog():
+    return document("../CHANGELOG.md")
+
+
 def test_the_table_is_the_one_that_is_printed(costs):
     text = document("PERFORMANCE.md")
     kinds = ["wins", "losses", "sends", "views"]
@@ -36,12 +40,80 @@ def test_the_table_is_the_one_that_is_printed(costs):
 
 def test_the_sums_are_those_that_are_printed(costs):
     text, dollars = document("PERFORMANCE.md"), costs["dollars"]
-    users = dollars["month"] - computed("--month-users", "0")["dollars"]["month"]
-    at_rest = dollars["at rest, serverless"]
-    assert f"a deployment costs ${dollars['at rest']:.0f} a month: ${at_rest:.0f} for ElastiCache Serverless" in text
+    users = dollars["user pool"]
+    redis = dollars["at rest, serverless"]
+    assert (
+        f"a deployment costs ${dollars['at rest']:.0f} a month: ${redis:.0f} for ElastiCache Serverless, "
+        f"${dollars['watching']:.0f} for metrics, alarms and the dashboard." in text
+    )
+    assert f"a deployment without traffic costs ${dollars['at rest']:.0f} a month." in changelog()
     assert f"in its place it costs ${computed('--serverless', '0')['dollars']['at rest']:.0f}." in text
     assert f"on 100 slips costs {100 * dollars['rush']:.1f} cents. **A month of small groups** costs ${dollars['month'] - users:.0f}:" in text
-    assert f"from 10,001 on: ${users:.0f} for 50,000." in text
+    many = computed("--month-users", "200000")["dollars"]["user pool"]
+    assert f"from 10,001 on: ${users:.0f} for 50,000. Above 100,000 each costs less: ${many:.0f} for 200,000." in text
+    given = costs["inputs"]
+    assert f"${given['table-price']} for a GB and a month, and ${given['recovery-price']:.2f} for its point-in-time recovery" in text
+    key = computed("--own-key", "1")["dollars"]["KMS"] - dollars["KMS"]
+    assert f"${dollars['KMS']:.2f} a month (assumed), and ${key:.0f} more with `CustomerKeyArn`" in text
+    assert (
+        f"(`PageWebAclArn`) costs ${given['web-acl-price']} a month, ${given['web-acl-rule-price']} for each of its rules, "
+        f"and ${given['web-acl-request-price']:.2f} for a million requests" in text
+    )
+
+
+def test_a_load_balancer_pays_where_the_documents_say_so(costs):
+    dollars = costs["dollars"]
+    month, pays = f"{dollars['load balancer']:.0f}", f"{dollars['load balancer pays, millions']:.0f} million requests a month on"
+    losses = f"${dollars['losses, alb']:.2f} instead of ${dollars['losses, api']:.2f}"
+    assert f"makes a million losses {losses}. It costs ${month} a month, with an address in each of three zones, so it pays from {pays}." in document("PERFORMANCE.md")
+    assert f"A million losing grabs then costs {losses}, and a month ${month} more: it pays from {pays} (`scripts/cost.py`)" in document("OPERATE.md")
+    assert pays in re.sub(r"\s+", " ", source()["Parameters"]["Entrance"]["Description"])
+    # It lies in as many zones as it has subnets.
+    balancer = source("stacks/entrance.yaml")["Resources"]["Balancer"]["Properties"]
+    assert len(balancer["Subnets"]["Fn::If"][1]) == costs["inputs"]["zones"]
+
+
+def test_tickets_need_an_endpoint(costs):
+    month = computed("--tickets", "1")["dollars"]["at rest"] - costs["dollars"]["at rest"]
+    assert f"by an endpoint in three zones, at about ${month:.0f} a month." in document("OPERATE.md")
+
+
+def watched(*conditions):
+    """How many metrics the alarms' expressions have, where these conditions hold."""
+
+    def count(query):
+        if "Fn::If" in query:
+            condition, then, other = query["Fn::If"]
+            return count(then if condition in conditions else other)
+        return int("MetricStat" in query)
+
+    alarms = [one for one in looped("stacks/watch.yaml")["Resources"].values() if one["Type"] == "AWS::CloudWatch::Alarm"]
+    made = [one["Properties"] for one in alarms if one.get("Condition") in (None, *conditions)]
+    return sum(1 if "MetricName" in alarm else sum(map(count, alarm["Metrics"])) for alarm in made)
+
+
+def test_each_metric_of_an_alarm_is_paid(costs):
+    given, always = costs["inputs"], watched()
+    assert given["alarm-metrics"] == always
+    assert given["alarm-metrics-serverless"] == watched("RedisIsServerless") - always
+    assert given["alarm-metrics-node"] * given["nodes"] == watched("RedisIsNodes", "RedisReplica2") - always
+    assert given["alarm-metrics-alb"] == watched("HasBalancer") - always
+
+
+def test_each_metric_that_is_written_is_paid(costs):
+    given, code = costs["inputs"], lambda name: (ROOT / name).read_text()
+    written = lambda name: set(re.findall(r'^ +\("(\w+)", "', code(name).partition("mod tests")[0], re.M))
+    assert given["metrics"] == len(written("functions/settle/src/metric.rs"))
+    assert given["audit-metrics"] == len(written("functions/audit/src/metric.rs"))
+    outcomes = set(re.findall(r'^ +(?:Self|GrabEnd)::\w+ => "(\w+)"', code("shared/src/telemetry.rs"), re.M))
+    of_grabs = set(re.findall(r'"((?!Grabs|Count)[A-Z][a-zA-Z]+)"', code("functions/grab/src/metric.rs").partition("mod tests")[0]))
+    assert outcomes and of_grabs == {"Outcome", "Replays", "Repairs", "ScriptCalls", "ClaimLatency", "ColdStarts", "Milliseconds"}
+    assert given["grab-metrics"] == len(outcomes) + 5
+
+
+def test_settle_runs_as_often_as_it_is_scheduled(costs):
+    schedules = [one for one in source()["Resources"].values() if one["Type"] == "AWS::Scheduler::Schedule"]
+    assert costs["inputs"]["settle-runs"] == sum(one["Properties"]["ScheduleExpression"] == "rate(1 minute)" for one in schedules)
 
 
 def test_the_choice_of_redis_follows_from_the_prices(costs):
