@@ -1,10 +1,13 @@
 """Pays withdrawals out through a payment provider, and ends each exactly once.
 
-PROVIDER_URL=https://pay.example WEBHOOK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw python3 examples/payout.py
+export DEPLOYMENT=shop-prod WEBHOOK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw
+PROVIDER_URL=https://pay.example PROVIDER_SECRET=whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD python3 examples/payout.py
 
 It takes WithdrawalRequested at / and the provider's notices at /provider. Run as many as you like. It stores nothing, may be killed at
-any line, and finds what it lost among the pending withdrawals. Put your provider's API into `definitely_paid`. The provider must keep
-each number, pay it at most once, and never change a final status. More settings: HONGBAO_URL; HOST and PORT; SWEEP_S; PROVIDER_TIMEOUT_S.
+any line, and finds what it lost among the pending withdrawals. DEPLOYMENT is a name that no other deployment has. Never change it: each
+payment's number is made from it. Put your provider's API into `definitely_paid` and `is_unknown`, and its signature into `is_genuine`.
+The provider must keep each number, pay it at most once, and never change a final status.
+More settings: HONGBAO_URL; HOST and PORT; SWEEP_S; PROVIDER_TIMEOUT_S.
 """
 import base64
 import hashlib
@@ -13,18 +16,22 @@ import json
 import logging
 import os
 import random
+import re
 import time
+import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import quote, urlencode
 
-HONGBAO_URL, PROVIDER_URL = os.environ.get("HONGBAO_URL", "http://127.0.0.1:3000"), os.environ.get("PROVIDER_URL")
-SECRET, ADDRESS = os.environ.get("WEBHOOK_SECRET"), (os.environ.get("HOST", "127.0.0.1"), int(os.environ.get("PORT", "8080")))
+HONGBAO_URL = os.environ.get("HONGBAO_URL", "http://127.0.0.1:3000").rstrip("/")
+PROVIDER_URL, DEPLOYMENT = os.environ.get("PROVIDER_URL", "").rstrip("/"), os.environ.get("DEPLOYMENT")
+SECRET, PROVIDER_SECRET = os.environ.get("WEBHOOK_SECRET"), os.environ.get("PROVIDER_SECRET")
+ADDRESS = os.environ.get("HOST", "127.0.0.1"), int(os.environ.get("PORT", "8080"))
 SWEEP_S, TIMEOUT_S = float(os.environ.get("SWEEP_S", "60")), float(os.environ.get("PROVIDER_TIMEOUT_S", "10"))
 PAID, UNPAID, UNDECIDED = {"paid", "partial"}, {"failed", "cancelled", "rejected"}, {"processing"}  # The provider's statuses.
-waiting, WAITING_MAX, pool = set(), 1000, ThreadPoolExecutor(9)  # One thread takes webhooks.
+waiting, WAITING_MAX, BODY_MAX, pool = set(), 1000, 1 << 16, ThreadPoolExecutor(9)  # One thread takes webhooks.
 
 
 def call(method, url, body=None, timeout=4):
@@ -35,12 +42,28 @@ def call(method, url, body=None, timeout=4):
         return json.load(answer)
 
 
+def transfer_of(name):
+    """Returns the address of a withdrawal's payment. Its number is never a new one, or the provider pays again."""
+    return f"{PROVIDER_URL}/transfers/{hashlib.sha256(f'{DEPLOYMENT}/{name}'.encode()).hexdigest()[:32]}"
+
+
+def is_unknown(name):
+    """Returns whether the provider says that it knows no such payment. In doubt it is an exception."""
+    try:
+        call("GET", transfer_of(name), timeout=TIMEOUT_S)
+        return False
+    except urllib.error.HTTPError as error:
+        if error.code != 404:
+            raise
+        return True
+
+
 def definitely_paid(name, amount, currency):
     """Returns how many fen the provider paid, 0 if it will never pay, and None in doubt. A repeat asks about the same transfer."""
-    number = hashlib.sha256(name.encode()).hexdigest()[:32]  # Never a new one, or the provider pays again.
-    body = {"payee": name.split("/")[0], "amount": amount, "currency": currency, "attach": name}
-    transfer = call("PUT", f"{PROVIDER_URL}/transfers/{number}", body, TIMEOUT_S)
-    status, paid, is_ours = transfer["status"], transfer["paid_amount"], (transfer["number"], transfer["amount"]) == (number, amount)
+    url, note = transfer_of(name), f"{DEPLOYMENT}/{name}"
+    transfer = call("PUT", url, {"payee": name.split("/")[0], "amount": amount, "currency": currency, "attach": note}, TIMEOUT_S)
+    status, paid = transfer["status"], transfer["paid_amount"]
+    is_ours = (transfer["number"], transfer["amount"], transfer["attach"]) == (url.split("/")[-1], amount, note)
     is_final = type(paid) is int and (status in PAID and 0 < paid <= amount or status in UNPAID and paid == 0)
     if not is_ours or not is_final and (paid or status not in UNDECIDED):
         logging.error("%s: a person must look, the provider answers %s", name, transfer)
@@ -53,7 +76,11 @@ def carry_out(name):
     path = "{}/wallets/{}/withdrawals/{}".format(HONGBAO_URL, *map(quote, name.split("/", 1)))
     withdrawal = call("GET", path)
     name = "{user_id}/{withdrawal_id}".format(**withdrawal)  # A notice may spell it otherwise, which would be another number.
-    paid = definitely_paid(name, withdrawal["amount"], withdrawal["currency"]) if withdrawal["status"] == "pending" else None
+    if withdrawal["status"] != "pending":
+        return
+    if call("GET", f"{HONGBAO_URL}/wallets/{quote(withdrawal['user_id'])}").get("suspension") and is_unknown(name):
+        return logging.warning("%s: held back, the user is suspended", name)  # A sweep looks again.
+    paid = definitely_paid(name, withdrawal["amount"], withdrawal["currency"])
     if paid is not None:  # A 409 says that it was ended otherwise: by hand, or the provider changed a final status. A person must look.
         call("POST", f"{path}/post", {"amount": paid}) if paid else call("POST", f"{path}/void")
 
@@ -88,29 +115,38 @@ def sweep():
 
 
 class Receiver(BaseHTTPRequestHandler):
-    log_request = lambda *_: None
+    timeout, log_request = 10, lambda *_: None
 
     def do_POST(self):
-        body, status = self.rfile.read(max(0, min(int(self.headers.get("Content-Length", 0)), 1 << 20))), 204
-        if self.path == "/provider":  # Anyone may send a notice: it only makes the program ask. So it may come twice, or be out of date.
-            status = 204 if look_at(str(json.loads(body)["attach"])) else 503
-        elif not self.is_genuine(body):
-            status = 401
-        elif (event := json.loads(body))["type"] == "WithdrawalRequested":
-            status = 204 if look_at(f"{event['data']['user_id']}/{event['data']['withdrawal_id']}") else 503
-        self.send_response(status)
+        self.send_response(self.take())
         self.end_headers()
 
-    def is_genuine(self, body):
-        """Checks a delivery as the Standard Webhooks specification says."""
+    def take(self):
+        """Returns the status. What is not signed takes no room from what is."""
+        is_notice, length = self.path == "/provider", self.headers.get("Content-Length", "")
+        if not re.fullmatch("[0-9]{1,9}", length) or int(length) > BODY_MAX:
+            return 413
+        body = self.rfile.read(int(length))
+        if not self.is_genuine(body, PROVIDER_SECRET if is_notice else SECRET):
+            return 401
+        sent = json.loads(body)
+        if is_notice:  # It only makes the program ask, so it may come twice, or be out of date.
+            note = sent["attach"]  # Another deployment's, perhaps.
+            return 204 if not note.startswith(f"{DEPLOYMENT}/") or look_at(note.removeprefix(f"{DEPLOYMENT}/")) else 503
+        if sent["type"] == "WithdrawalRequested":
+            return 204 if look_at("{user_id}/{withdrawal_id}".format(**sent["data"])) else 503
+        return 204
+
+    def is_genuine(self, body, secret):
+        """Checks a signature as the Standard Webhooks specification says."""
         sent_at, signatures = self.headers.get("webhook-timestamp", ""), self.headers.get("webhook-signature", "").split()
-        key, content = base64.b64decode(SECRET.removeprefix("whsec_")), f"{self.headers['webhook-id']}.{sent_at}.".encode() + body
+        key, content = base64.b64decode(secret.removeprefix("whsec_")), f"{self.headers['webhook-id']}.{sent_at}.".encode() + body
         expected = b"v1," + base64.b64encode(hmac.digest(key, content, "sha256"))
-        return sent_at.isdecimal() and abs(time.time() - int(sent_at)) <= 300 and any(hmac.compare_digest(expected, given.encode()) for given in signatures)
+        return re.fullmatch("[0-9]{1,12}", sent_at) and abs(time.time() - int(sent_at)) <= 300 and any(hmac.compare_digest(expected, given.encode()) for given in signatures)
 
 
 if __name__ == "__main__":
-    if not PROVIDER_URL or not SECRET:
+    if not all([DEPLOYMENT, PROVIDER_URL, SECRET, PROVIDER_SECRET]):
         raise SystemExit(__doc__)
     server = ThreadingHTTPServer(ADDRESS, Receiver)
     pool.submit(server.serve_forever)

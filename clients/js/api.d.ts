@@ -828,8 +828,9 @@ export interface paths {
          * @description From the answer on, a send or a withdrawal of the user is a 403 `account-suspended`. Earlier sends and withdrawals stay, and
          *     repeating such a request shows its first answer. Money still comes in, and so do slips unless `grabs` is true: then a grab that
          *     would win is a 403 too. Slips that the user has stay theirs. A packet that was sent with `GRAB_ACK=redis` does not ask whether
-         *     a user is suspended. A user may be suspended before they have a wallet. Another request replaces the suspension; the same one
-         *     leaves it as it is.
+         *     a user is suspended. A pending withdrawal stays pending, and can still be posted or voided: your app looks at the suspension before it
+         *     pays. A user may be suspended before they have a wallet. Another request replaces the suspension; the same one leaves it as it
+         *     is.
          */
         put: operations["suspendUser"];
         post?: never;

@@ -294,6 +294,7 @@ class Night:
             "DAY": "2026-11-21",
             "NEXT_DAY": DAY,
             "USER_ID": "bob",
+            "DEPLOYMENT": "shop-dev",
             "WITHDRAWAL": "payout-1",
             "PAID": "50",
             "REQUEST": headers["X-Request-Id"],

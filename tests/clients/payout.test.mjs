@@ -1,7 +1,7 @@
 // Runs examples/payout.py between a local stack and a provider that fails. PAYOUT=full runs 10,000 withdrawals, PAYOUT_SEED=… repeats a run.
 
 import assert from 'node:assert/strict';
-import { createHash, createHmac } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -10,11 +10,13 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 
 import { apiOf, startStack } from '../web/harness.mjs';
-import { repository, start } from './app.mjs';
-import { chance, Provider } from './provider.mjs';
+import { repository, start, statusOf } from './app.mjs';
+import { chance, Provider, signed } from './provider.mjs';
 
 const KEY = 'a secret of 24 bytes or more';
-const SECRET = `whsec_${Buffer.from(KEY).toString('base64')}`;
+const PROVIDERS_KEY = 'the secret of a provider';
+const [SECRET, PROVIDER_SECRET] = [KEY, PROVIDERS_KEY].map((key) => `whsec_${Buffer.from(key).toString('base64')}`);
+const DEPLOYMENT = 'shop/test';
 const SEED = process.env['PAYOUT_SEED'] ?? String(Date.now());
 const SIZE = process.env['PAYOUT'] === 'full'
   ? { withdrawals: 10_000, users: 100, workers: 8, sweepS: 2, killMs: 1_500, killsMax: 100_000, waitMs: 10_000, withinMs: 1_800_000 }
@@ -26,8 +28,8 @@ const SURPRISES = /HTTPError 409|Traceback|(?:Name|Key|Attribute|Unbound\w+)Erro
 /** @typedef {{user: string, id: string, amount: number}} Wish */
 
 const nameOf = (/** @type {{user: string, id: string}} */ { user, id }) => `${user}/${id}`;
-/** The number under which the provider must know a withdrawal. @param {string} name */
-const numberOf = (name) => createHash('sha256').update(name).digest('hex').slice(0, 32);
+/** The number under which the provider must know a withdrawal. @param {string} name @param {string} [deployment] */
+const numberOf = (name, deployment = DEPLOYMENT) => createHash('sha256').update(`${deployment}/${name}`).digest('hex').slice(0, 32);
 const pathOf = (/** @type {{user: string, id: string}} */ { user, id }) => `/wallets/${user}/withdrawals/${id}`;
 const sum = (/** @type {number[]} */ numbers) => numbers.reduce((total, number) => total + number, 0);
 const pause = (/** @type {number} */ ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -44,8 +46,9 @@ async function until(holds, withinMs = 20_000) {
 /**
  * Starts a stack, and a server that passes webhooks and notices on to some worker: some twice, some late, and some get lost.
  * @param {number} faults the share of the engine's answers that get lost, and of what goes wrong with events
+ * @param {string} [deployment]
  */
-async function company(faults) {
+async function company(faults, deployment = DEPLOYMENT) {
   /** @type {Awaited<ReturnType<typeof worker>>[]} */
   const workers = [];
   /** The ends that events name, by withdrawal. @type {Map<string, Set<string>>} */
@@ -77,11 +80,13 @@ async function company(faults) {
   const at = `http://127.0.0.1:${/** @type {import('node:net').AddressInfo} */ (entrance.address()).port}`;
   const share = String(faults / 4);
   const lossy = faults > 0 ? ['--sandbox', '--faults', `lose-answers=${share},503=${share}`] : [];
-  const stack = await startStack({ RUST_LOG: 'error' }, ['--user-withdrawals', '--webhook-url', `${at}/`, '--webhook-secret', SECRET, ...lossy]);
+  const stack = await startStack({ RUST_LOG: 'error' }, ['--user-withdrawals', '--webhook-url', `${at}/`, '--webhook-secret', SECRET ?? '', ...lossy]);
   const folder = mkdtempSync(join(tmpdir(), 'hongbao-payout-'));
   const log = openSync(join(folder, 'log'), 'a');
   const worker = (/** @type {string} */ PROVIDER_URL, /** @type {number} */ sweepS) => {
-    const env = { HONGBAO_URL: stack.url, PROVIDER_URL, WEBHOOK_SECRET: SECRET, PORT: '0', SWEEP_S: String(sweepS), PROVIDER_TIMEOUT_S: '1', PYTHONDONTWRITEBYTECODE: '1' };
+    const secrets = { WEBHOOK_SECRET: SECRET ?? '', PROVIDER_SECRET: PROVIDER_SECRET ?? '' };
+    const times = { SWEEP_S: String(sweepS), PROVIDER_TIMEOUT_S: '1' };
+    const env = { HONGBAO_URL: `${stack.url}/`, PROVIDER_URL: `${PROVIDER_URL}/`, DEPLOYMENT: deployment, ...secrets, ...times, PORT: '0', PYTHONDONTWRITEBYTECODE: '1' };
     return start(repository('.tools/clients/bin/python'), ['examples/payout.py'], { cwd: repository('.'), env, stderr: log }, /payout listens at (\S+)/);
   };
   const api = apiOf(stack.url);
@@ -140,6 +145,7 @@ test('only a final answer of the provider ends a withdrawal, and an old event pa
       fraction: [{ ...final, says: { paid_amount: 499.5 } }, 'pending', null],
       missing: [{ ...final, status: 'failed', paid: 0, says: { paid_amount: null } }, 'pending', null],
       'another-number': [{ ...final, status: 'failed', paid: 0, says: { number: 'a' } }, 'pending', null],
+      'another-note': [{ ...final, says: { attach: 'shop/prod/tg:7&+/another-note' } }, 'pending', null],
       'another-amount': [{ ...final, says: { amount: AMOUNT + 1 } }, 'pending', null],
       'in-an-error': [{ ...final, status: 'failed', paid: 0, code: 500 }, 'pending', null],
       'in-a-refusal': [{ ...final, status: 'failed', paid: 0, code: 400 }, 'pending', null],
@@ -170,11 +176,8 @@ test('only a final answer of the provider ends a withdrawal, and an old event pa
 
     /** Delivers an event. @param {string} type @param {string} withdrawal_id @param {{key?: string, at?: number}} [forged] */
     const deliver = async (type, withdrawal_id, { key = KEY, at = Date.now() } = {}) => {
-      const body = JSON.stringify({ type, timestamp: new Date(at).toISOString(), data: { user_id: 'tg:7&+', withdrawal_id } });
-      const [id, timestamp] = [crypto.randomUUID(), String(Math.floor(at / 1_000))];
-      const signature = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64');
-      const headers = { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': `v1,${signature}` };
-      return (await fetch(workers[0]?.said ?? '', { method: 'POST', headers, body })).status;
+      const event = { type, timestamp: new Date(at).toISOString(), data: { user_id: 'tg:7&+', withdrawal_id } };
+      return (await fetch(workers[0]?.said ?? '', signed(JSON.stringify(event), key, at))).status;
     };
     const ended = wishes[0] ?? assert.fail();
     const before = asked(ended);
@@ -197,9 +200,87 @@ test('only a final answer of the provider ends a withdrawal, and an old event pa
   }
 });
 
+test('two deployments with one account at the provider each pay a withdrawal of the same name', async () => {
+  const provider = new Provider(SEED);
+  const names = ['shop-dev', 'shop-prod'];
+  const companies = await Promise.all(names.map((name) => company(0, name)));
+  try {
+    const url = await provider.start();
+    const wish = { user: 'ann', id: 'w1', amount: 500 };
+    for (const name of names) provider.fates.set(numberOf(nameOf(wish), name), { status: 'paid', paid: 500, afterMs: 0 });
+    for (const { ask, workers, worker } of companies) {
+      await ask('PUT', '/wallets/ann/deposits/d', { amount: 500 });
+      await ask('PUT', pathOf(wish), { amount: 500, pending: true });
+      workers.push(await worker(url, 0.2));
+    }
+    for (const { ask } of companies) await until(async () => (await ask('GET', pathOf(wish))).status === 'posted');
+    assert.deepEqual([...provider.paid.values()], [500, 500], 'two withdrawals, two payments');
+    assert.deepEqual([...provider.transfers.values()].map(({ attach }) => attach).sort(), ['shop-dev/ann/w1', 'shop-prod/ann/w1']);
+  } finally {
+    await provider.stop();
+    await Promise.all(companies.map(({ stop }) => stop()));
+  }
+});
+
+test('a suspended user’s withdrawal is held back until the suspension is lifted, unless the provider knows it', async () => {
+  const { workers, worker, ask, reported, stop } = await company(0);
+  const provider = new Provider(SEED);
+  try {
+    const [known, unknown] = ['known', 'unknown'].map((id) => ({ user: 'eve', id, amount: 300 }));
+    if (!known || !unknown) assert.fail();
+    for (const wish of [known, unknown]) provider.fates.set(numberOf(nameOf(wish)), { status: 'paid', paid: 300, afterMs: 0 });
+    const url = await provider.start();
+    await ask('PUT', '/wallets/eve/deposits/d', { amount: 600 });
+    for (const wish of [known, unknown]) await ask('PUT', pathOf(wish), { amount: 300, pending: true });
+    // A worker asked for it, and was killed.
+    await fetch(`${url}/transfers/${numberOf(nameOf(known))}`, { method: 'PUT', body: JSON.stringify({ amount: 300, attach: `${DEPLOYMENT}/${nameOf(known)}` }) });
+    await ask('PUT', '/operator/users/eve/suspension', { reason: 'a test' });
+    workers.push(await worker(url, 0.2));
+    await until(async () => (await ask('GET', pathOf(known))).status === 'posted');
+    await until(async () => reported().some((line) => line.endsWith('eve/unknown: held back, the user is suspended')));
+    assert.deepEqual([...provider.asked.keys()], [numberOf(nameOf(known))], 'nobody asks for the other');
+    assert.equal((await ask('GET', pathOf(unknown))).status, 'pending');
+    await ask('DELETE', '/operator/users/eve/suspension');
+    await until(async () => (await ask('GET', pathOf(unknown))).status === 'posted');
+  } finally {
+    await provider.stop();
+    await stop();
+  }
+});
+
+test('a notice counts only with the provider’s signature, and nothing long is read', async () => {
+  const { workers, worker, ask, stop } = await company(0);
+  const provider = new Provider(SEED);
+  try {
+    const url = await provider.start();
+    const wish = { user: 'ann', id: 'w1', amount: 500 };
+    provider.fates.set(numberOf(nameOf(wish)), { status: 'paid', paid: 500, afterMs: 0 });
+    await ask('PUT', '/wallets/ann/deposits/d', { amount: 500 });
+    await ask('PUT', pathOf(wish), { amount: 500, pending: true });
+    // It does not sweep while the test runs.
+    workers.push(await worker(url, 1_000));
+    const at = workers[0]?.said ?? '';
+    const post = async (/** @type {string} */ path, /** @type {RequestInit} */ what) => (await fetch(at + path, what).catch(() => ({ status: 0 }))).status;
+    const notice = (/** @type {string} */ attach) => JSON.stringify({ attach });
+    assert.equal(await post('provider', { method: 'POST', body: notice(`${DEPLOYMENT}/ann/w1`) }), 401);
+    const event = JSON.stringify({ type: 'WithdrawalRequested', data: { user_id: 'ann', withdrawal_id: 'w1' } });
+    assert.equal(await post('', signed(event, KEY)), 204);
+    await until(async () => (await ask('GET', pathOf(wish))).status === 'posted');
+    assert.equal(await post('provider', signed(notice(`${DEPLOYMENT}/ann/w1`), PROVIDERS_KEY)), 204);
+    assert.equal(await post('provider', signed(notice('shop/prod/ann/w1'), PROVIDERS_KEY)), 204, 'of another deployment');
+    assert.equal(await post('provider', signed(notice(`${DEPLOYMENT}/ann/w1`), KEY)), 401, 'the key of the events');
+    assert.equal(await post('', signed(event, PROVIDERS_KEY)), 401, 'the key of the notices');
+    for (const length of ['-1', '65537', '1e3', '']) assert.equal(await statusOf(at, ['Content-Length: ' + length]), 413, length);
+    assert.equal(await statusOf(at, []), 413, 'of no length');
+  } finally {
+    await provider.stop();
+    await stop();
+  }
+});
+
 test(`workers that are killed at random end each withdrawal once, with what the provider paid (seed ${SEED})`, async (t) => {
   const { at, workers, worker, ask, list, ends, stop } = await company(FAULTS);
-  const provider = new Provider(SEED, { faults: FAULTS, waitMs: SIZE.waitMs, notices: `${at}/provider` });
+  const provider = new Provider(SEED, { faults: FAULTS, waitMs: SIZE.waitMs, notices: `${at}/provider`, key: PROVIDERS_KEY });
   let isOver = false;
   let kills = 0;
   /** @type {Promise<void>[]} */
@@ -223,7 +304,7 @@ test(`workers that are killed at random end each withdrawal once, with what the 
         workers[place] = await worker(url, SIZE.sweepS);
       }
     };
-    const paidTo = (/** @type {string} */ user) => sum([...provider.transfers.values()].map(({ number, attach }) => (attach.startsWith(`${user}/`) ? (provider.paid.get(number) ?? 0) : 0)));
+    const paidTo = (/** @type {string} */ user) => sum([...provider.transfers.values()].map(({ number, attach }) => (attach.startsWith(`${DEPLOYMENT}/${user}/`) ? (provider.paid.get(number) ?? 0) : 0)));
     /** @type {string[]} */
     const wrong = [];
     const watch = async () => {

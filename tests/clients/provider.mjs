@@ -1,7 +1,7 @@
 // A small payment provider that confirms later: it accepts a transfer under the caller's own number, pays it or not after a while, and
 // sends notices. What happens to a number depends on the seed and the number only, not on the order of requests.
 
-import { createHash } from 'node:crypto';
+import { createHash, createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 
@@ -31,6 +31,8 @@ export class Provider {
   #timers = new Set();
   #server = createServer(async (request, response) => {
     const number = /^\/transfers\/([0-9a-zA-Z]{1,32})$/.exec(request.url ?? '')?.[1];
+    const known = this.transfers.get(number ?? '');
+    if (request.method === 'GET') return response.writeHead(known ? 200 : 404).end(JSON.stringify(known ? this.#shown(known) : { code: 'no-such-number' }));
     const { amount, attach } = await read(request);
     if (request.method !== 'PUT' || !number || !(amount > 0) || !attach) return response.writeHead(400).end('{}');
     const turn = (this.asked.get(number) ?? 0) + 1;
@@ -50,10 +52,11 @@ export class Provider {
 
   /**
    * @param {unknown} seed
-   * @param {{faults?: number, waitMs?: number, notices?: string}} [options] the share of faults, how long it waits at most, and where notices go
+   * @param {{faults?: number, waitMs?: number, notices?: string, key?: string}} [options] the share of faults, how long it waits at most,
+   *   where notices go, and the key that signs them
    */
-  constructor(seed, { faults = 0, waitMs = 0, notices = '' } = {}) {
-    this.#options = { seed, faults, waitMs, notices };
+  constructor(seed, { faults = 0, waitMs = 0, notices = '', key = '' } = {}) {
+    this.#options = { seed, faults, waitMs, notices, key };
   }
 
   async start() {
@@ -105,12 +108,12 @@ export class Provider {
     transfer.isFinal = true;
     count(this.seen, fate.status);
     if (fate.paid > 0) this.paid.set(number, (this.paid.get(number) ?? 0) + fate.paid);
-    const { seed, faults, notices } = this.#options;
+    const { seed, faults, notices, key } = this.#options;
     if (!notices) return;
     const [old, last] = [this.#shown(transfer, true), this.#shown(transfer)];
     const isFaulty = chance(seed, number, 'notice') < faults;
     const series = isFaulty ? [[], [last, last], [last, old]][Math.floor(chance(seed, number, 'series') * 3)] ?? [] : [old, last];
-    series.forEach((notice, place) => this.#later(place * 30, () => send(notices, notice)));
+    series.forEach((notice, place) => this.#later(place * 30, () => send(notices, notice, key)));
   }
 
   /** What it says of a transfer. @param {Transfer} transfer @param {boolean} [isOld] as it was before the decision */
@@ -142,5 +145,15 @@ async function read(request) {
 
 /** @param {Map<Fault | string, number>} seen @param {Fault | string} what */
 const count = (seen, what) => seen.set(what, (seen.get(what) ?? 0) + 1);
-/** @param {string} url @param {object} notice */
-const send = (url, notice) => fetch(url, { method: 'POST', body: JSON.stringify(notice) }).then((answer) => answer.arrayBuffer(), () => undefined);
+/**
+ * Signs what is sent, after the Standard Webhooks specification.
+ * @param {string} body @param {string} key @param {number} [at] in milliseconds
+ */
+export function signed(body, key, at = Date.now()) {
+  const [id, timestamp] = [crypto.randomUUID(), String(Math.floor(at / 1_000))];
+  const signature = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64');
+  return { method: 'POST', headers: { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': `v1,${signature}` }, body };
+}
+
+/** @param {string} url @param {object} notice @param {string} key */
+const send = (url, notice, key) => fetch(url, signed(JSON.stringify(notice), key)).then((answer) => answer.arrayBuffer(), () => undefined);

@@ -67,7 +67,7 @@ export function apiOf(url) {
   return async (/** @type {string} */ user, /** @type {string} */ method, /** @type {string} */ path, /** @type {unknown} */ body = undefined) => {
     const headers = { 'X-User-Id': user, 'Idempotency-Key': crypto.randomUUID() };
     const response = await fetch(url + path, { method, headers, ...(body !== undefined && { body: JSON.stringify(body) }) });
-    return response.json();
+    return response.status === 204 ? {} : response.json();
   };
 }
 
