@@ -10,7 +10,7 @@ Where money comes from: a Telegram user is the engine's user tg:<id>, with a wal
 their money: PUT /wallets/tg:<id>/deposits/<transfer>. It pays out after a withdrawal. --topup lets anyone deposit play money.
 
 More settings: HONGBAO_URL, TELEGRAM_API; HOST and PORT to take webhooks at. The bot stores nothing. A command's group and message
-are the key of its send and the packet's reference.
+are the key of its send, and with a signature the packet's reference.
 """
 import base64
 import collections
@@ -28,12 +28,12 @@ import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-HONGBAO_URL = os.environ.get("HONGBAO_URL", "http://127.0.0.1:3000")
-TELEGRAM_API = os.environ.get("TELEGRAM_API", "https://api.telegram.org")
+HONGBAO_URL = os.environ.get("HONGBAO_URL", "http://127.0.0.1:3000").rstrip("/")
+TELEGRAM_API = os.environ.get("TELEGRAM_API", "https://api.telegram.org").rstrip("/")
 TOKEN, SECRET = os.environ.get("TELEGRAM_TOKEN"), os.environ.get("WEBHOOK_SECRET")
 ADDRESS = os.environ.get("HOST", "127.0.0.1"), int(os.environ.get("PORT", "8080"))
 # Telegram lets a bot send 20 messages a minute to a group, of up to 4096 characters: a line for each of so many winners fits.
-REST_S, MAX_COUNT, TRIES = 3, 100, 10
+REST_S, MAX_COUNT, TRIES, BODY_MAX = 3, 100, 10, 1 << 16
 log = logging.getLogger("bot")
 
 
@@ -82,7 +82,12 @@ def telegram(method, wait=5, **fields):
         if status == 429 and wait >= 0:
             time.sleep(pause)
         elif "migrate_to_chat_id" in parameters and wait >= 0:
-            fields["chat_id"] = parameters["migrate_to_chat_id"]  # The group has become a supergroup.
+            # The group has become a supergroup, where the numbers of messages begin anew: an old one is another message's there.
+            old, fields["chat_id"] = fields["chat_id"], parameters["migrate_to_chat_id"]
+            moved[old] = fields["chat_id"]
+            fields.pop("reply_parameters", None)
+            if "message_id" in fields:
+                raise Unavailable(f"{method}: the group has moved")
         elif status in (0, 429) or status >= 500:
             raise Unavailable(f"{method}: {status}")
         else:
@@ -104,26 +109,40 @@ def clean(text):
 
 
 # Only looks depend on these. After a restart the next press names the packet's message; without one, a new message shows the end.
-names, messages, shown = {}, {}, {}  # By user; by packet, its message's id and text.
+names, messages, shown = {}, {}, {}  # By group and user; by packet, its message's group and id, and its text.
+moved = {}  # By a group that has become a supergroup, that one.
 lock, planned, turns = threading.Lock(), {}, collections.defaultdict(threading.Lock)  # What is shown soon, by packet; by group.
 
 
-def remember(user):
-    """Returns the engine's id of a Telegram user, and keeps the name."""
-    user_id = f"tg:{user['id']}"
-    names[user_id] = clean(user["first_name"])[:20] or user_id
-    return user_id
+def id_of(user):
+    """Returns the engine's id of a Telegram user."""
+    return f"tg:{user['id']}"
+
+
+def remember(group, user, is_anonymous=False):
+    """Keeps the name that the group may see."""
+    names[group, id_of(user)] = "匿名管理员" if is_anonymous else clean(user["first_name"])[:20] or "群友"
 
 
 def name_of(user_id, group):
     try:
-        return names.get(user_id) or names[remember(telegram("getChatMember", chat_id=group, user_id=user_id[3:])["user"])]
+        if (group, user_id) not in names:
+            member = telegram("getChatMember", chat_id=group, user_id=user_id[3:])
+            remember(group, member["user"], member.get("is_anonymous"))
+        return names[group, user_id]
     except Refused:
-        return user_id
+        return "群友"
+
+
+def reference_of(group, command, sender_id):
+    """Returns the reference of a packet. Only the bot can make it, so no other sender's packet appears in a group."""
+    signature = hmac.digest(TOKEN.encode(), f"{group}.{command}.{sender_id}".encode(), "sha256").hex()[:24]
+    return f"tg:{group}.{command}.{signature}"
 
 
 def plan(packet_id, place, tries=0):
     """Shows a packet as soon as its group may get an edit. Calls until then join it. Returns an event for the end."""
+    place = (moved[place[0]], None) if place[0] in moved else place
     with lock:
         if packet_id not in planned:
             planned[packet_id] = threading.Event()
@@ -159,11 +178,14 @@ def show(packet_id, group, command):
         lines.append(f"未领取的 {yuan(packet['refunded_amount'])} 已退回 {sender}")
     buttons = [[{"text": "抢红包", "callback_data": packet_id}]] if packet["status"] == "open" else []
     content = {"chat_id": group, "text": "\n".join(lines), "reply_markup": {"inline_keyboard": buttons}}
-    if packet_id not in messages:
-        content["reply_parameters"] = {"message_id": command, "allow_sending_without_reply": True}
-        messages[packet_id] = telegram("sendMessage", wait=600, **content)["message_id"]
+    at, message_id = messages.get(packet_id, (None, None))
+    if at != group:
+        if command:
+            content["reply_parameters"] = {"message_id": command, "allow_sending_without_reply": True}
+        message_id = telegram("sendMessage", wait=600, **content)["message_id"]
+        messages[packet_id] = moved.get(group, group), message_id
     elif shown.get(packet_id) != (lines, buttons):
-        telegram("editMessageText", wait=600, message_id=messages[packet_id], **content)
+        telegram("editMessageText", wait=600, message_id=message_id, **content)
     shown[packet_id] = (lines, buttons)
 
 
@@ -173,24 +195,27 @@ def hongbao(message, arguments):
     if not amount or not 1 <= count <= MAX_COUNT or message["chat"]["type"] not in ("group", "supergroup"):
         return f"在群里这样发：/hongbao 10.00 5 恭喜发财（金额为元，1 到 {MAX_COUNT} 个）"
     # All of the body comes from the update. So an update that comes twice is one send.
-    place = message["chat"]["id"], message["message_id"]
+    place, user_id = (message["chat"]["id"], message["message_id"]), id_of(message["from"])
+    remember(place[0], message["from"])
     key, greeting = f"tg:{place[0]}.{place[1]}", clean(match[3] or "恭喜发财")[:64]
-    body = {"split": "random", "total_amount": amount, "count": count, "greeting": greeting, "reference": key}
-    status, answer = engine("POST", f"/users/{remember(message['from'])}/packets", body, key)
+    body = {"split": "random", "total_amount": amount, "count": count, "greeting": greeting, "reference": reference_of(*place, user_id)}
+    status, answer = engine("POST", f"/users/{user_id}/packets", body, key)
     if status in (200, 201):
         plan(answer["packet_id"], place)
         return None
     texts = {"insufficient-balance": "余额不足", "account-suspended": "你的账户已停用", "daily-limit-exceeded": "超过每日限额", "sending-paused": "暂停发红包，未扣款"}
-    return texts.get(answer.get("code")) or "发不了：" + "；".join(error["reason"] for error in answer.get("errors", []))
+    reasons = {"greeting": "祝福语里有不能用的字符", "total_amount": f"每个至少 {yuan(1)}" if amount < count else "金额太大"}
+    wrong = [reasons[error["field"]] for error in answer.get("errors", []) if error["field"] in reasons]
+    return texts.get(answer.get("code")) or "：".join(["发不了", *wrong])
 
 
 def balance(message, _):
-    return f"余额 {yuan(engine('GET', '/wallets/' + remember(message['from']))[1]['balance'])}"
+    return f"余额 {yuan(engine('GET', '/wallets/' + id_of(message['from']))[1]['balance'])}"
 
 
 def topup(message, arguments):
     deposit = f"tg{message['chat']['id']}-{message['message_id']}"
-    status, _ = engine("PUT", f"/wallets/{remember(message['from'])}/deposits/{deposit}", {"amount": fen(arguments)})
+    status, _ = engine("PUT", f"/wallets/{id_of(message['from'])}/deposits/{deposit}", {"amount": fen(arguments)})
     return balance(message, "") if status in (200, 201) else "用法：/topup 100.00"
 
 
@@ -199,17 +224,19 @@ def grab(user, packet_id, message):
     buttons = [button.get("callback_data") for row in message.get("reply_markup", {}).get("inline_keyboard", []) for button in row]
     if packet_id not in buttons:
         return "红包已结束"
-    messages.setdefault(packet_id, message["message_id"])
+    group = message["chat"]["id"]
+    messages.setdefault(packet_id, (group, message["message_id"]))
     if packet_id not in shown:
-        plan(packet_id, (message["chat"]["id"], None))
+        plan(packet_id, (group, None))
     try:
-        member = telegram("getChatMember", chat_id=message["chat"]["id"], user_id=user["id"])
+        member = telegram("getChatMember", chat_id=group, user_id=user["id"])
     except Refused as error:
         log.warning("%s", error)
         return "无法确认你是群成员"
     if member["status"] not in ("creator", "administrator", "member") and not member.get("is_member"):
         return "只有群成员才能抢"
-    _, answer = engine("POST", f"/users/{remember(user)}/packets/{packet_id}/grab", {})
+    remember(moved.get(group, group), user, member.get("is_anonymous"))
+    _, answer = engine("POST", f"/users/{id_of(user)}/packets/{packet_id}/grab", {})
     if answer.get("outcome") == "grabbed":
         return f"{'你已经抢到' if answer['replayed'] else '恭喜，抢到'} {yuan(answer['amount'])}"
     texts = {"sold_out": "来晚了，红包已抢完", "limit_reached": "你已领满", "expired": "红包已过期", "closed": "红包已关闭", "account-suspended": "你的账户已停用"}
@@ -247,9 +274,16 @@ def handle(me, commands, update):
 
 
 class Webhooks(BaseHTTPRequestHandler):
+    timeout = 10
+
     def do_POST(self):
-        body = self.rfile.read(min(int(self.headers.get("Content-Length", 0)), 1 << 20))
-        self.send_response(take(json.loads(body)) if is_genuine(self.headers, body) else 401)
+        length = self.headers.get("Content-Length", "")
+        if re.fullmatch("[0-9]{1,9}", length) and int(length) <= BODY_MAX:
+            body = self.rfile.read(int(length))
+            status = take(json.loads(body)) if is_genuine(self.headers, body) else 401
+        else:
+            status = 413
+        self.send_response(status)
         self.end_headers()
 
 
@@ -265,11 +299,13 @@ def is_genuine(headers, body):
 
 def take(event):
     """Returns the status. Each look reads the engine, so events may come twice and in any order."""
-    kind, packet_id = event["type"], event["data"].get("packet_id")
-    sent_by = re.fullmatch(r"tg:(-[0-9]+)\.([0-9]+)", event["data"].get("reference") or "")
+    kind, data = event["type"], event["data"]
+    packet_id, sent_by = data.get("packet_id"), re.fullmatch(r"(tg:(-[0-9]+)\.([0-9]+)\.[0-9a-f]+)", data.get("reference") or "")
+    if not sent_by or not hmac.compare_digest(sent_by[1], reference_of(sent_by[2], sent_by[3], data["sender_id"])):
+        return 204  # Not a packet of the bot.
     # A press shows what it missed. But a packet needs a message, and the message its end: until then these events come again.
-    if sent_by and (kind == "PacketSettled" or (packet_id in messages) != (kind == "PacketSent")):
-        done = plan(packet_id, (int(sent_by[1]), int(sent_by[2])))
+    if kind == "PacketSettled" or (packet_id in messages) != (kind == "PacketSent"):
+        done = plan(packet_id, (int(sent_by[2]), int(sent_by[3])))
         return 204 if kind in ("SlipClaimed", "PacketClosed") or done.wait(8) else 503
     return 204
 

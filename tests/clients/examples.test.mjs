@@ -7,7 +7,8 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 
 import { apiOf, program, startStack } from '../web/harness.mjs';
-import { freePort, losingAnswers, newApp, python, repository, run, start } from './app.mjs';
+import { freePort, losingAnswers, newApp, python, repository, run, start, statusOf } from './app.mjs';
+import { signed } from './provider.mjs';
 import { GROUP, Telegram } from './telegram.mjs';
 
 const KEY = 'a secret of 24 bytes or more';
@@ -79,17 +80,25 @@ print(shop.balances["shop-eve"], shop.transfers[key]["state"])`;
   assert.equal((await api('shop-eve', 'GET', '/me/wallet')).balance, 500);
 });
 
+const TELEGRAM_TOKEN = '1:a';
+const ANN = 1;
+/** The reference of a packet that Ann's command sends. @param {number} command */
+const referenceOf = (command) => {
+  const signature = createHmac('sha256', TELEGRAM_TOKEN).update(`${GROUP}.${command}.tg:${ANN}`).digest('hex').slice(0, 24);
+  return `tg:${GROUP}.${command}.${signature}`;
+};
+
 /** Starts a stack and a group, and returns how to start the bot between them. */
 async function group() {
   const port = await freePort();
   const [own, telegram] = [await startStack({}, ['--sandbox', '--webhook-url', `http://127.0.0.1:${port}/`, '--webhook-secret', SECRET]), new Telegram()];
   const [engine, TELEGRAM_API] = [await losingAnswers(own.url), await telegram.start()];
-  const env = { HONGBAO_URL: engine.url, TELEGRAM_API, TELEGRAM_TOKEN: '1:a', WEBHOOK_SECRET: SECRET, PORT: String(port), PYTHONDONTWRITEBYTECODE: '1' };
+  const env = { HONGBAO_URL: `${engine.url}/`, TELEGRAM_API: `${TELEGRAM_API}/`, TELEGRAM_TOKEN, WEBHOOK_SECRET: SECRET, PORT: String(port), PYTHONDONTWRITEBYTECODE: '1' };
   const bot = () => start(repository('.tools/clients/bin/python'), ['examples/telegram_bot.py', '--topup'], { cwd: repository('.'), env }, /takes webhooks at (\S+)/);
   const operator = (/** @type {string} */ path, method = 'GET', /** @type {unknown} */ body = undefined) => apiOf(own.url)('operator', method, path, body);
   const balance = async (/** @type {number} */ user) => (await operator(`/wallets/tg:${user}`)).balance;
-  /** The packets of a command. @param {number} command */
-  const packets = async (command) => (await operator(`/operator/packets?reference=tg:${GROUP}.${command}`)).packets;
+  /** The packets of a command of Ann's. @param {number} command */
+  const packets = async (command) => (await operator(`/operator/packets?reference=${referenceOf(command)}`)).packets;
   /** Presses, and returns what the user reads. @param {number} user @param {import('./telegram.mjs').Message} message @param {string} [data] */
   const press = async (user, message, data) => {
     const id = telegram.press(user, message, data);
@@ -110,7 +119,6 @@ async function group() {
 }
 
 const yuan = (/** @type {number} */ fen) => `${(fen / 100).toFixed(2)} 元`;
-const ANN = 1;
 
 test('the bot sends a packet once though its command comes twice, and each member of the group wins once', async () => {
   const { telegram, engine, bot, operator, balance, packets, press, seen, stop } = await group();
@@ -122,7 +130,9 @@ test('the bot sends a packet once though its command comes twice, and each membe
     telegram.say(ANN, '/hongbao 500 5');
     await seen(({ text }) => text === '余额不足');
     telegram.say(ANN, '/hongbao 0.04 5');
-    await seen(({ text }) => text.startsWith('发不了：'));
+    await seen(({ text }) => text === '发不了：每个至少 0.01 元');
+    telegram.say(ANN, '/hongbao 9999999 5');
+    await seen(({ text }) => text === '发不了：金额太大');
     const command = telegram.say(ANN, '/hongbao@packet_bot 88.08 10 马年\u202e大吉', 2);
     const message = await seen(({ buttons }) => buttons.length > 0);
     assert.equal(message.text, `🧧 User-1 的红包：马年大吉\n共 88.08 元，10 个，剩 10 个`);
@@ -254,16 +264,80 @@ test('the bot says to try again while the engine gives no answer, says at once t
 
     /** Delivers an event. @param {string} type @param {{key?: string, at?: number}} [forged] */
     const deliver = async (type, { key = KEY, at = Date.now() } = {}) => {
-      const body = JSON.stringify({ type, timestamp: new Date(at).toISOString(), data: { packet_id, reference: `tg:${GROUP}.${command}` } });
-      const [id, timestamp] = [crypto.randomUUID(), String(Math.floor(at / 1_000))];
-      const signature = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64');
-      const headers = { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': `v1,${signature}` };
-      return (await fetch(url, { method: 'POST', headers, body })).status;
+      const event = { type, timestamp: new Date(at).toISOString(), data: { packet_id, sender_id: `tg:${ANN}`, reference: referenceOf(command) } };
+      return (await fetch(url, signed(JSON.stringify(event), key, at))).status;
     };
     assert.equal(await deliver('SlipClaimed'), 204);
     assert.equal(await deliver('SlipClaimed', { key: 'another key' }), 401);
     assert.equal(await deliver('SlipClaimed', { at: Date.now() - 400_000 }), 401);
     assert.equal(await deliver('PacketThawed'), 204, 'an event of a later version');
+    for (const length of ['-1', '65537', '1e3']) assert.equal(await statusOf(url, [`Content-Length: ${length}`]), 413, length);
+  } finally {
+    await end();
+    await stop();
+  }
+});
+
+test('in a group that becomes a supergroup, the bot edits no other packet’s message', async () => {
+  const { telegram, bot, operator, packets, press, seen, stop } = await group();
+  const { stop: end } = await bot();
+  try {
+    for (const user of [ANN, 2, 3]) telegram.join(user);
+    /** Deposits and sends, in a group without messages. @param {string} greeting */
+    const send = async (greeting) => {
+      const before = telegram.messages.length;
+      telegram.say(ANN, '/topup 10');
+      await until(async () => telegram.messages.length > before);
+      const command = telegram.say(ANN, `/hongbao 10 3 ${greeting}`);
+      return { command, message: await seen(({ text }) => text.includes(greeting)) };
+    };
+    const first = await send('旧群');
+    telegram.move();
+    const second = await send('新群');
+    assert.equal(second.message.message_id, first.message.message_id, 'messages are numbered anew');
+    const [{ packet_id }] = await packets(first.command);
+    await operator(`/users/tg:2/packets/${packet_id}/grab`, 'POST', {});
+    const moved = await seen(({ text }) => text.includes('旧群') && text.includes('User-2 '));
+    assert.notEqual(moved, second.message);
+    assert.deepEqual([moved.chat, moved.reply], [second.message.chat, undefined], 'a reply would be to another message');
+    // The user's app shows the old message too.
+    assert.match(await press(3, first.message), /抢到/);
+    await until(async () => moved.text.includes('User-3 '));
+    assert.match(second.message.text, /^🧧 User-1 的红包：新群\n共 10.00 元，3 个，剩 3 个$/);
+    assert.equal(telegram.messages.filter(({ text }) => text.includes('旧群')).length, 2);
+  } finally {
+    await end();
+    await stop();
+  }
+});
+
+test('the bot shows no name of an anonymous administrator, and only packets that it sent', async () => {
+  const { telegram, bot, operator, packets, press, seen, stop } = await group();
+  let { said: url, stop: end } = await bot();
+  try {
+    telegram.join(ANN);
+    telegram.join(2, { status: 'administrator', is_anonymous: true });
+    telegram.say(ANN, '/topup 10');
+    await seen(({ text }) => text === '余额 10.00 元');
+    const command = telegram.say(ANN, '/hongbao 10 3');
+    const message = await seen(({ buttons }) => buttons.length > 0);
+    assert.match(await press(2, message), /抢到/);
+    await until(async () => message.text.includes('\n匿名管理员 '));
+    await end('SIGKILL');
+    ({ said: url, stop: end } = await bot());
+    assert.match(await press(ANN, message), /抢到/);
+    await until(async () => message.text.includes('\nUser-1 ') && message.text.includes('\n匿名管理员 '));
+    assert.ok(telegram.messages.every(({ text }) => !text.includes('User-2')));
+
+    const { sender_id, reference } = (await packets(command))[0];
+    assert.equal(reference, referenceOf(command));
+    await operator('/wallets/alice/deposits/d', 'PUT', { amount: 1_000 });
+    for (const [name, forged] of [[`tg:${GROUP}.${command}`, sender_id], [reference, 'alice'], [reference.replace(`${command}.`, `${command + 1}.`), sender_id]]) {
+      const { packet_id } = await operator('/users/alice/packets', 'POST', { split: 'equal', total_amount: 100, count: 1, greeting: '外来', reference: name });
+      const event = { type: 'PacketSent', timestamp: new Date().toISOString(), data: { packet_id, sender_id: forged, reference: name } };
+      assert.equal((await fetch(url, signed(JSON.stringify(event), KEY))).status, 204, name);
+    }
+    assert.ok(telegram.messages.every(({ text }) => !text.includes('外来')), 'another sender’s packet');
   } finally {
     await end();
     await stop();

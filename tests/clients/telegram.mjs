@@ -3,11 +3,14 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 
-/** @typedef {{message_id: number, text: string, buttons: string[]}} Message what the group sees */
+/** @typedef {{chat: number, message_id: number, text: string, buttons: string[], reply: number | undefined}} Message what the group sees */
 /** @typedef {{method: string, at: number, status: number, fields: any}} Call */
 /** @typedef {'lost' | 'held' | {retry_after: number}} Fault an answer that never comes, after or before the action; or a 429 */
 
 export const GROUP = -1001;
+const SUPERGROUP = -1002;
+/** A chat's first message has the next number. */
+const FIRST = 100;
 
 export class Telegram {
   /** @type {Message[]} */
@@ -23,6 +26,7 @@ export class Telegram {
   /** @type {{update_id: number, message?: object, callback_query?: object}[]} */
   #updates = [];
   #last = 100;
+  #lastMessage = FIRST;
   #group = GROUP;
   #confirmed = 0;
   #server = createServer(async (request, response) => {
@@ -54,22 +58,23 @@ export class Telegram {
     this.#members.set(user, member);
   }
 
-  /** The group becomes a supergroup, under another id. */
+  /** The group becomes a supergroup, under another id. Its messages are numbered anew. */
   move() {
-    this.#group = -1002;
+    this.#group = SUPERGROUP;
+    this.#lastMessage = FIRST;
   }
 
   /** A user writes to the group; the bot gets the update so many times. @param {number} user @param {string} text @param {number} [times] */
   say(user, text, times = 1) {
-    const message = { message_id: (this.#last += 1), from: person(user), chat: { id: this.#group, type: 'supergroup' }, text };
+    const message = { message_id: (this.#lastMessage += 1), from: person(user), chat: { id: this.#group, type: 'supergroup' }, text };
     for (let time = 0; time < times; time += 1) this.#updates.push({ update_id: (this.#last += 1), message });
     return message.message_id;
   }
 
   /** A user presses the button of a message, or of a copy from a changed app. @param {number} user @param {Message} message @param {string} [data] */
-  press(user, { message_id, text, buttons }, data = buttons[0]) {
+  press(user, { chat, message_id, text, buttons }, data = buttons[0]) {
     const id = String((this.#last += 1));
-    const message = { message_id, text, chat: { id: this.#group, type: 'supergroup' }, reply_markup: { inline_keyboard: [buttons.map((callback_data) => ({ callback_data }))] } };
+    const message = { message_id, text, chat: { id: chat, type: 'supergroup' }, reply_markup: { inline_keyboard: [buttons.map((callback_data) => ({ callback_data }))] } };
     this.#updates.push({ update_id: (this.#last += 1), callback_query: { id, from: person(user), message, data } });
     return id;
   }
@@ -100,12 +105,12 @@ export class Telegram {
         this.answers.set(fields.callback_query_id, fields.text);
         return done(true);
       case 'sendMessage': {
-        const message = { message_id: (this.#last += 1), text: fields.text, buttons: buttonsOf(fields) };
+        const message = { chat: chat_id, message_id: (this.#lastMessage += 1), text: fields.text, buttons: buttonsOf(fields), reply: fields.reply_parameters?.message_id };
         this.messages.push(message);
         return done({ message_id: message.message_id });
       }
       case 'editMessageText': {
-        const message = this.messages.find(({ message_id }) => message_id === fields.message_id);
+        const message = this.messages.find(({ chat, message_id }) => chat === chat_id && message_id === fields.message_id);
         if (!message) return [400, { description: 'Bad Request: message to edit not found' }];
         if (message.text === fields.text && String(message.buttons) === String(buttonsOf(fields))) return [400, { description: 'Bad Request: message is not modified' }];
         Object.assign(message, { text: fields.text, buttons: buttonsOf(fields) });
