@@ -9,26 +9,32 @@ from hongbao_client.api.packets import grab_packet, send_packet
 from hongbao_client.api.wallets import deposit, withdraw
 from hongbao_client.models import Grabbed, MovementRequest, SendRequest, Split
 
-URL = os.environ.get("HONGBAO_URL", "http://127.0.0.1:3000")
-# On AWS: httpx_args={"auth": ...}, with an httpx.Auth that signs with Signature Version 4.
-operator = Client(base_url=URL)
+URL = os.environ.get("HONGBAO_URL", "http://127.0.0.1:3000").rstrip("/")
+
+
+def doubt(response):
+    """Makes a 429 and a 5xx the same as no answer, before the client reads them: a load balancer's are HTML."""
+    if response.status_code == 429 or response.status_code >= 500:
+        raise httpx.TransportError(f"{response.status_code}")
+
+
+HOOKS = {"event_hooks": {"response": [doubt]}}
+# On AWS: httpx_args=HOOKS | {"auth": ...}, with an httpx.Auth that signs with Signature Version 4.
+operator = Client(base_url=URL, httpx_args=HOOKS)
 
 
 def token_of(user):
-    # On AWS: AuthenticatedClient(base_url=URL, token=...) with the user's token.
-    return Client(base_url=URL, headers={"X-User-Id": user})
+    # On AWS: AuthenticatedClient(base_url=URL, httpx_args=HOOKS, token=...) with the user's token.
+    return Client(base_url=URL, httpx_args=HOOKS, headers={"X-User-Id": user})
 
 
 def ask(operation, *ids, client, **parts):
-    """Repeats a request that got no answer, 429 or 503: it is the same request, so it counts once."""
+    """Repeats a request that got no answer, 429 or a 5xx: it is the same request, so it counts once."""
     for tries in range(5):
         try:
-            answer = operation.sync_detailed(*ids, client=client, **parts)
-            if answer.status_code not in (429, 503):
-                return answer
+            return operation.sync_detailed(*ids, client=client, **parts)
         except httpx.TransportError:
-            pass
-        time.sleep(0.2 * 2**tries)
+            time.sleep(0.2 * 2**tries)
     raise TimeoutError("the outcome is unknown: send the same request again later")
 
 
@@ -74,6 +80,15 @@ def carry_out(key):
         finish(transfer, "refused")
 
 
+def grab(user, packet_id):
+    """Returns the slip. Any other answer means none, also an outcome of a later version, which the client can't read."""
+    try:
+        result = ask(grab_packet, packet_id, client=token_of(user)).parsed
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+    return result if isinstance(result, Grabbed) else None
+
+
 def evening():
     """A packet from the shop's button to the shop's wallet."""
     carry_out(begin_deposit("shop-ann", 10000))
@@ -81,10 +96,8 @@ def evening():
     key, body = uuid.uuid4().hex, SendRequest(split=Split.RANDOM, total_amount=8800, count=2, greeting="Thank you")
     packet = ask(send_packet, client=token_of("shop-ann"), body=body, idempotency_key=key).parsed
     for user in ("shop-ben", "shop-cho", "shop-dan"):
-        result = ask(grab_packet, packet.packet_id, client=token_of(user)).parsed
-        # Any other outcome, also one of a later version, means no slip.
-        if isinstance(result, Grabbed):
-            carry_out(begin_withdrawal(user, result.amount))
+        if slip := grab(user, packet.packet_id):
+            carry_out(begin_withdrawal(user, slip.amount))
     # Ann takes back what she did not send. A withdrawal above the balance is refused.
     carry_out(begin_withdrawal("shop-ann", 1200))
     carry_out(begin_withdrawal("shop-ann", 1))

@@ -2,7 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
+import { once } from 'node:events';
 import { copyFile, readFile, rm, symlink } from 'node:fs/promises';
+import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 
@@ -55,7 +57,7 @@ async function holdsNothing(users, of = api) {
 }
 
 test('the shop’s accounts balance after an evening', async () => {
-  const said = await python(['examples/shop.py'], { HONGBAO_URL: lossy.url });
+  const said = await python(['examples/shop.py'], { HONGBAO_URL: `${lossy.url}/` });
   // It prints its balances and its transfers.
   const [, balances = '', transfers] = /^\{(.*)\} \[(.*)\]$/.exec(said.trim()) ?? [];
   const each = balances.split(', ').map((pair) => pair.split(': '));
@@ -87,6 +89,39 @@ const referenceOf = (command) => {
   const signature = createHmac('sha256', TELEGRAM_TOKEN).update(`${GROUP}.${command}.tg:${ANN}`).digest('hex').slice(0, 24);
   return `tg:${GROUP}.${command}.${signature}`;
 };
+
+/** Starts a server that answers so, one after the other, and then always with the last. @param {[number, string][]} answers */
+async function answering(answers) {
+  const server = createServer((_, response) => {
+    const [status, body] = (answers.length > 1 ? answers.shift() : answers[0]) ?? [500, ''];
+    response.writeHead(status).end(body);
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
+  return { url: `http://127.0.0.1:${port}`, stop: () => new Promise((resolve) => server.close(resolve)) };
+}
+
+test('to the shop, an outcome of a later version means no slip, and a load balancer’s 503 means nothing', async () => {
+  const html = '<html><body><h1>503 Service Temporarily Unavailable</h1></body></html>';
+  const code = `
+import shop
+shop.time.sleep = lambda _: None
+try:
+    print(shop.grab("shop-fay", "38FS4S83HF3Y07WMYNH727QYT0"))
+except TimeoutError as error:
+    print(error)`;
+  for (const [answers, said] of /** @type {[[number, string][], RegExp][]} */ ([
+    [[[503, html], [200, '{"outcome":"frozen","packet_id":"38FS4S83HF3Y07WMYNH727QYT0"}']], /^None$/],
+    [[[503, html]], /the outcome is unknown/],
+  ])) {
+    const { url, stop } = await answering(answers);
+    try {
+      assert.match((await python(['-c', code], { HONGBAO_URL: url })).trim(), said);
+    } finally {
+      await stop();
+    }
+  }
+});
 
 /** Starts a stack and a group, and returns how to start the bot between them. */
 async function group() {
