@@ -125,16 +125,11 @@ test-aws: ## Deploy the templates to an emulator and compare them with the code
 	.tools/aws/bin/python -m pytest -q -p no:cacheprovider tests/aws $(ARGS)
 
 # The transform makes plain CloudFormation. W3002: `sam deploy` uploads the nested templates. W2001: only the transform uses Release.
-check-template: ## Run cfn-lint and checkov on the transformed templates
-	@scripts/install-tools.sh aws && scripts/install-tools.sh checkov
-	rm -rf target/aws
-	.tools/aws/bin/python tests/aws/transformed.py target/aws/default
-	.tools/aws/bin/python tests/aws/transformed.py target/aws/all Page=true Events=true \
-	  WebhookUrl=https://app.example WebhookSecretArn=arn:aws:secretsmanager:ap-east-1:123456789012:secret:webhooks \
-	  GrabCapacityProviderArn=arn:aws:lambda:ap-east-1:123456789012:capacity-provider:grabs \
-	  PageWebAclArn=arn:aws:wafv2:us-east-1:123456789012:global/webacl/page/0 \
-	  BackupVaultArn=arn:aws:backup:eu-west-1:123456789012:backup-vault:elsewhere \
-	  Entrance=alb EntranceDomain=api.example EntranceCertificateArn=arn:aws:acm:ap-east-1:123456789012:certificate/1
+check-template: ## Build the templates with SAM, and run cfn-lint and checkov on them
+	@scripts/install-tools.sh aws && scripts/install-tools.sh sam && scripts/install-tools.sh checkov
+	rm -rf target/aws target/built
+	PATH="$(CURDIR)/tests/aws/stub:$$PATH" .tools/sam/bin/python tests/aws/built.py target/built
+	.tools/aws/bin/python tests/aws/transformed.py target/aws
 	.tools/aws/bin/cfn-lint --ignore-checks W1030 W3002 W2001 -- target/aws/default/template.yaml
 	.tools/aws/bin/cfn-lint --ignore-checks W1030 -- stacks/*.yaml
 	.tools/checkov/bin/checkov --config-file tests/aws/checkov.yaml --directory target/aws

@@ -262,7 +262,7 @@ def test_a_planned_replacement_opens_both_policies(protect):
 def test_a_restored_table_takes_the_place_of_the_stacks_own():
     """The functions, roles and alarms know the table only by these outputs."""
     outputs = source("stacks/state.yaml")["Outputs"]
-    name = {"Fn::Select": [1, {"Fn::Split": ["/", {"Ref": "RestoredTable"}]}]}
+    name = {"Fn::Select": [1, {"Fn::Split": ["/", {"Fn::Sub": "${RestoredTable}/"}]}]}
     for output, restored in (("Table", name), ("TableStream", {"Ref": "RestoredTable"})):
         condition, then, own = outputs[output]["Value"]["Fn::If"]
         assert (condition, then) == ("IsRestored", restored) and "Table" in str(own), output

@@ -1,7 +1,8 @@
 """The templates as CloudFormation receives them: after the SAM transform and the loops, which run here.
 
-    python tests/aws/transformed.py target/aws/default               # all of them, with the defaults of the parameters
-    python tests/aws/transformed.py target/aws/all Page=true         # other defaults: checkov skips resources that the defaults do not make
+    python tests/aws/transformed.py target/aws    # default/ has the defaults of the parameters, all/ has a default for each part
+
+checkov skips resources that the defaults do not make.
 """
 
 import json
@@ -9,6 +10,8 @@ import os
 import pathlib
 import sys
 from unittest import mock
+
+from options import ALL
 
 # The transform requires a region, but does not use it here.
 REGION = os.environ.setdefault("AWS_DEFAULT_REGION", "ap-east-1")
@@ -85,4 +88,5 @@ def write(folder: pathlib.Path, defaults: dict):
 
 
 if __name__ == "__main__":
-    write(pathlib.Path(sys.argv[1]), dict(default.split("=", 1) for default in sys.argv[2:]))
+    for name, defaults in ("default", {}), ("all", ALL):
+        write(pathlib.Path(sys.argv[1]) / name, defaults)
