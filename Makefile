@@ -120,7 +120,7 @@ test-clients: ## Pack both clients, make others with common generators, and run 
 
 # make test-aws ARGS="-k roles"
 test-aws: ## Deploy the templates to an emulator and compare them with the code
-	@scripts/install-tools.sh && scripts/install-tools.sh aws
+	@scripts/install-tools.sh && scripts/install-tools.sh aws && scripts/install-tools.sh sam
 	cargo build --workspace --bins
 	.tools/aws/bin/python -m pytest -q -p no:cacheprovider tests/aws $(ARGS)
 
@@ -259,13 +259,14 @@ $(if $(AWS_REGION),,$(error ENV=$(ENV) needs one region))
 export AWS_DEFAULT_REGION := $(AWS_REGION)
 endif
 
+# The environments of an account and region share SAM's bucket. `sam delete` takes all objects of a prefix away.
 deploy: ## Deploy a stack
 ifneq ($(ONLY),page)
 	@scripts/install-tools.sh sam && scripts/install-tools.sh lambda
 	PATH="$(CURDIR)/.tools/lambda/bin:$$PATH" .tools/sam/bin/sam build
 endif
 ifeq ($(ONLY),)
-	.tools/sam/bin/python scripts/aws/release.py $(ENV) .tools/sam/bin/sam deploy --config-env $(ENV)
+	.tools/sam/bin/python scripts/aws/release.py $(ENV) .tools/sam/bin/sam deploy --config-env $(ENV) --s3-prefix $(STACK)
 	scripts/protect.sh $(STACK)
 	.tools/sam/bin/python scripts/aws/releases.py $(STACK) good
 endif
