@@ -263,6 +263,7 @@ endif
 deploy: ## Deploy a stack
 ifneq ($(ONLY),page)
 	@scripts/install-tools.sh sam && scripts/install-tools.sh lambda
+	$(if $(ONLY),,@.tools/sam/bin/python scripts/aws/credentials.py)
 	PATH="$(CURDIR)/.tools/lambda/bin:$$PATH" .tools/sam/bin/sam build
 endif
 ifeq ($(ONLY),)

@@ -14,6 +14,7 @@ import socket
 import sys
 import traceback
 
+KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 # Version 1 takes a payload as it is, always.
 ONLY_OF_VERSION_2 = ("--cli-binary-format", "raw-in-base64-out")
 
@@ -62,6 +63,9 @@ def answer(client, main):
     os.environ.update(environment, AWS_DATA_PATH=own)
     code = 255
     try:
+        if arguments[:2] == ["configure", "export-credentials"]:
+            # Version 1 has no such command, and version 2 is in no registry.
+            sys.exit(print(*(f"export {name}={environment[name]}" for name in KEYS), sep="\n", flush=True))
         # Version 1 asks the variable for most services, but not for SQS.
         endpoint = ["--endpoint-url", environment["AWS_ENDPOINT_URL"]]
         sys.argv[1:] = endpoint + [argument for argument in arguments if argument not in ONLY_OF_VERSION_2]

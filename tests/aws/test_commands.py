@@ -19,7 +19,9 @@ name = os.path.basename(sys.argv[0])
 with open(os.path.join(os.environ["HOME"], "calls"), "a") as calls:
     calls.write(json.dumps([name, *sys.argv[1:]]) + "\\t" + json.dumps({{k: v for k, v in os.environ.items() if k.startswith("AWS_")}}) + "\\n")
 if sys.argv[1:3] == ["configure", "export-credentials"]:
-    print("export AWS_ACCESS_KEY_ID=key AWS_SECRET_ACCESS_KEY=secret AWS_SESSION_TOKEN=token")
+    keys = open(os.path.join(os.environ["HOME"], "keys")).read()
+    print(keys)
+    sys.exit(not keys)
 elif sys.argv[1:3] == ["configure", "get"]:
     print(open(os.path.join(os.environ["HOME"], "profile")).read())
 """
@@ -32,6 +34,7 @@ class Machine:
         self.folder, self.bin = folder / "repository", folder / "bin"
         self.bin.mkdir()
         (folder / "profile").write_text("")
+        (folder / "keys").write_text("export AWS_ACCESS_KEY_ID=key AWS_SECRET_ACCESS_KEY=secret AWS_SESSION_TOKEN='a token'")
         for name in ("Makefile", "samconfig.toml", "template.yaml", "scripts", "stacks"):
             copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
             self.folder.mkdir(exist_ok=True)
@@ -95,20 +98,23 @@ def test_from_nothing_to_a_first_grab_every_tool_uses_the_region_of_the_document
     assert done.returncode == 0, done.stderr
     called = [" ".join(words) for words, _ in calls]
     expected = [
-        "aws configure export-credentials",
         "python scripts/aws/preflight.py dev",
         "python scripts/aws/spike.py dev",
+        "python scripts/aws/credentials.py",
         "sam build",
         "python scripts/aws/release.py dev .tools/sam/bin/sam deploy --config-env dev",
         "aws cloudformation set-stack-policy",
         "python scripts/aws/smoke.py --env dev",
         "aws cognito-idp admin-create-user",
+        "aws configure export-credentials",
         f"curl --aws-sigv4 aws:amz:{region}:execute-api",
     ]
     places = [next(at for at, call in enumerate(called) if call.startswith(start)) for start in expected]
     assert places == sorted(places)
     for words, variables in calls:
         assert words[0] == "curl" or region_by(words, variables, monkeypatch) == region, words
+        # Keys that are exported end during a deployment. A tool that finds them itself renews them.
+        assert "AWS_ACCESS_KEY_ID" not in variables or words[0] == "curl", words
 
 
 ON_AWS = [["preflight"], ["spike"], ["deploy"], ["deploy", "ONLY=page"], ["rollback"], ["destroy"], ["smoke"], ["smoke", "TEARDOWN=1"]]
@@ -150,10 +156,18 @@ def test_a_build_and_the_local_smoke_need_no_region(machine):
     assert "region" not in machine.run("make", "-n", "smoke")[0].stderr
 
 
-def test_a_request_of_the_operator_is_signed_with_both_kinds_of_keys(machine):
-    [definition] = re.findall(r"^operator\(\) \{.*?^\}", blocks("Preparation")[1], re.DOTALL | re.MULTILINE)
-    keys = {"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
-    for token, expected in ({"AWS_SESSION_TOKEN": "a token"}, ["-Hx-amz-security-token: a token"]), ({}, []):
-        done, [(words, _)] = machine.run("bash", "-euc", f"{definition}\noperator https://api.example", **keys, **token)
-        assert done.returncode == 0, done.stderr
-        assert words[words.index("key:secret") + 1 :] == [*expected, "https://api.example"]
+def test_a_request_of_the_operator_is_signed_with_new_keys_and_the_readers_own_stay(machine):
+    first, preparation = blocks("Preparation")[:2]
+    definitions = "\n".join(re.findall(r"^with_keys.*$|^operator\(\) \(.*?^\)$", preparation, re.DOTALL | re.MULTILINE))
+    script = f"{first}\n{definitions}\noperator https://api.example\necho $AWS_ACCESS_KEY_ID"
+    keys = machine.log.parent / "keys"
+    for given, token in (keys.read_text(), ["-Hx-amz-security-token: a token"]), ("export AWS_ACCESS_KEY_ID=key AWS_SECRET_ACCESS_KEY=secret", []):
+        keys.write_text(given)
+        done, calls = machine.run("bash", "-euc", script, AWS_ACCESS_KEY_ID="own", AWS_SECRET_ACCESS_KEY="own")
+        assert done.returncode == 0 and done.stdout == "own\n", done.stderr
+        [(asked, _), (words, variables)] = calls
+        assert asked[:3] == ["aws", "configure", "export-credentials"] and variables["AWS_ACCESS_KEY_ID"] == "key"
+        assert words[words.index("key:secret") + 1 :] == [*token, "https://api.example"]
+    keys.write_text("")
+    done, calls = machine.run("bash", "-euc", script)
+    assert done.returncode != 0 and [words[0] for words, _ in calls] == ["aws"], "no request without keys"

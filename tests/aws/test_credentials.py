@@ -1,0 +1,62 @@
+import datetime
+import json
+import sys
+
+import boto3
+import emulated
+import pytest
+from credentials import judged
+
+NOW = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
+
+
+def after(**time):
+    return (NOW + datetime.timedelta(**time)).isoformat()
+
+
+@pytest.fixture
+def judgement(monkeypatch, tmp_path):
+    """What is said of these variables and this configuration."""
+
+    def judge(config="", shared="", **variables):
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_CREDENTIAL_EXPIRATION"):
+            monkeypatch.delenv(name, raising=False)
+        for name, text in ("AWS_CONFIG_FILE", config), ("AWS_SHARED_CREDENTIALS_FILE", shared):
+            (tmp_path / name).write_text(text)
+            variables[name] = str(tmp_path / name)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        return judged(boto3.session.Session(), NOW)
+
+    with emulated.emulator():
+        yield judge
+
+
+def test_keys_that_last_are_fine(judgement):
+    assert judgement(**KEYS) == (True, "")
+    assert judgement(**KEYS, AWS_SESSION_TOKEN="token", AWS_CREDENTIAL_EXPIRATION=after(hours=5)) == (True, "")
+
+
+def test_a_profile_that_renews_its_keys_is_fine(judgement):
+    keys = {"Version": 1, "AccessKeyId": "key", "SecretAccessKey": "secret", "SessionToken": "token", "Expiration": after(minutes=20)}
+    command = f"{sys.executable} -c 'print({json.dumps(json.dumps(keys))})'"
+    assert judgement(config=f"[profile deployer]\ncredential_process = {command}\n", AWS_PROFILE="deployer") == (True, "")
+
+
+def test_keys_that_end_during_a_deployment_begin_none(judgement):
+    may_begin, said = judgement(**KEYS, AWS_SESSION_TOKEN="token", AWS_CREDENTIAL_EXPIRATION=after(hours=1))
+    assert not may_begin and f"end at {after(hours=1)}" in said and "AWS_PROFILE" in said
+
+
+def test_without_credentials_no_deployment_begins(judgement):
+    may_begin, said = judgement()
+    assert not may_begin and "there are no credentials" in said
+
+
+@pytest.mark.parametrize("exported", [True, False])
+def test_keys_of_which_nobody_knows_the_end_are_named(judgement, exported):
+    shared = "[default]\naws_access_key_id = key\naws_secret_access_key = secret\naws_session_token = token\n"
+    may_begin, said = judgement(**KEYS, AWS_SESSION_TOKEN="token") if exported else judgement(shared=shared)
+    assert may_begin and "nobody knows when" in said
