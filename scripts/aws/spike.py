@@ -1,5 +1,6 @@
 """Tries in the account what the deployment relies on and no document of AWS states. It makes two stacks of its own from stacks/spike.yaml
-and stacks/rollouts.yaml, says what held, and always deletes them. It takes about a quarter of an hour and costs a few cents.
+and stacks/rollouts.yaml, says what held, and always deletes them. It takes up to an hour, since Lambda leaves a network slowly, and costs a
+few cents.
 
     make spike ENV=dev
 
@@ -8,6 +9,7 @@ Exit codes: 0, all of it held; 1, something did not; 2, the account can't be use
 
 import argparse
 import json
+import re
 import sys
 import time
 import urllib.error
@@ -16,18 +18,19 @@ import urllib.request
 import botocore.exceptions
 
 import rollouts
-from preflight import DENIED, Environment, session
+from preflight import DENIED, ROOT, Environment, session
 from region import region_of
 from trial import Trial, Wrong, prove, read, registers, until
 
 # A new role is known everywhere after some seconds. An access log's lines arrive within some minutes.
 ROLE_S, LOG_S = 60, 300
+CALLER = ROOT / "scripts/aws/caller.py"
 TRIES = []
 tries = registers(TRIES)
 
 
-def template():
-    """stacks/spike.yaml, with what the deployment's templates say."""
+def template(zones=""):
+    """stacks/spike.yaml, with what the deployment's templates say, and in the first of these zones if there are some."""
     made, main, state = read("stacks/spike.yaml"), read("template.yaml")["Resources"], read("stacks/state.yaml")["Resources"]
     resources = made["Resources"]
     resources["Stage"]["Properties"]["AccessLogSettings"]["Format"] = main["Api"]["Properties"]["AccessLogSettings"]["Format"]
@@ -41,6 +44,11 @@ def template():
     ]
     [policy] = resources["Writer"]["Properties"]["Policies"]
     policy["PolicyDocument"]["Statement"] = [written | {"Resource": {"Fn::GetAtt": ["Table", "Arn"]}}]
+    network, _ = resources["CallerRole"]["Properties"]["Policies"]
+    network["PolicyDocument"] = main["NetworkPolicy"]["Properties"]["PolicyDocument"]
+    resources["Caller"]["Properties"]["Code"] = {"ZipFile": CALLER.read_text()}
+    for name, zone in zip(("Subnet1", "Subnet2"), filter(None, zones.split(","))):
+        resources[name]["Properties"]["AvailabilityZone"] = zone
     page = read("stacks/edge.yaml")["Resources"]["PageDistribution"]["Properties"]["DistributionConfig"]
     [[header]] = [origin["OriginCustomHeaders"]["Fn::If"][1] for origin in page["Origins"] if "OriginCustomHeaders" in origin]
     value = {"Fn::Sub": [header["HeaderValue"]["Fn::Sub"], {"EdgeKeyArn": {"Ref": "EdgeKey"}}]}
@@ -162,6 +170,46 @@ def redis_serverless(spike):
     return f"a cache of {cache['Engine']} {cache.get('FullEngineVersion', '')} with the group of both users is available"
 
 
+def calls():
+    """A call of each script that ships, in an order in which each does its work: its name, its keys and its arguments."""
+    part, known, pending, tries, loading = (f"hb:{{spike}}:{name}" for name in ("part:spike", "known", "pending", "tries", "loading"))
+    in_2100 = "4102444800000"
+    store, admin = ROOT / "shared/src/redis/lua", ROOT / "admin/src"
+    return [
+        (store / "load.lua", [part, known], ["0", "2", in_2100, "1", "#expires_at", in_2100, ""]),
+        (store / "grab.lua", [part, pending, tries, known], ["1", "alice", ""]),
+        (store / "view.lua", [part, known], []),
+        (store / "outbox.lua", [part], ["0"]),
+        (store / "park.lua", [part], ["0", "alice", "spike"]),
+        (store / "reconcile.lua", [part, known, pending], ["spike", "0", "2", "1", "0 1 1 alice"]),
+        (store / "close.lua", [part], []),
+        (admin / "inspect.lua", [part, known], []),
+        (admin / "mend.lua", [part, known, tries, loading, pending], ["spike"]),
+    ]
+
+
+def evaluation(script, keys, arguments):
+    # The engine's names of fields are shorter.
+    return ["EVAL", re.sub(r"\$([a-z_]+)", r"#\1", script.read_text()), str(len(keys)), *keys, *arguments]
+
+
+@tries("scripts", "RedisUsers", "RedisServerless", "Caller")
+def scripts(spike):
+    made = calls()
+    commands = json.dumps([evaluation(*call) for call in made])
+    answer = spike.client("lambda").invoke(FunctionName=spike.ids["Caller"], Payload=commands)
+    given = json.loads(answer["Payload"].read())
+    if answer.get("FunctionError"):
+        raise Wrong(f"the function in the network fails: {given.get('errorMessage', given)}")
+    signed_in, *answers = given
+    if signed_in != "OK":
+        raise Wrong(f"the function cannot sign in: {signed_in}")
+    refused = [f"{call[0].name}: {answer['error']}" for call, answer in zip(made, answers) if isinstance(answer, dict)]
+    if refused:
+        raise Wrong("; ".join(refused))
+    return f"a function in the network signed in and ran {', '.join(call[0].stem for call in made)}"
+
+
 @tries("edge header", "EdgeKey", "Distribution")
 def edge_header(spike):
     key = spike.client("secretsmanager").get_secret_value(SecretId=spike.ids["EdgeKey"])["SecretString"]
@@ -179,7 +227,7 @@ def main():
     # Users' ids in ElastiCache have at most 40 characters, and contain the name.
     account, stack = session(region_of(environment.name)), f"{environment.stack[:23]}-spike"
     # ElastiCache and CloudFront take minutes, during which the rollouts are tried.
-    trials = [rollouts.Rollouts(account, f"{stack}-rollouts"), Trial(account, stack, template(), TRIES)]
+    trials = [rollouts.Rollouts(account, f"{stack}-rollouts"), Trial(account, stack, template(environment.parameters["Zones"]), TRIES)]
     try:
         sys.exit(0 if prove(trials) else 1)
     except Wrong as wrong:

@@ -11,7 +11,8 @@ import botocore.exceptions
 from preflight import ROOT
 from releases import Refused
 
-CREATION_S, DELETION_S, PAUSE_S = 1200, 1200, 5
+# Lambda takes up to half an hour to leave a network.
+CREATION_S, DELETION_S, PAUSE_S = 1200, 2700, 5
 # The second one is for templates that SAM transforms.
 CAPABILITIES = ["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"]
 

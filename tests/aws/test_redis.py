@@ -3,6 +3,7 @@
     python tests/aws/test_redis.py     records the tokens again
 """
 
+import contextlib
 import datetime
 import json
 import os
@@ -96,16 +97,14 @@ FORBIDDEN = [
 ]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
+@contextlib.contextmanager
+def running(folder, *options):
+    """A server on a socket of this folder."""
     program = os.environ.get("HONGBAO_REDIS_SERVER") or shutil.which("redis-server") or shutil.which("valkey-server")
     program = program or next(map(str, (ROOT / ".tools").glob("valkey-server")), None)
     assert program, "scripts/install-tools.sh installs a Redis or Valkey server"
-    folder = tmp_path_factory.mktemp("redis")
     process = subprocess.Popen(
-        [program, "--port", "0", "--unixsocket", f"{folder}/socket", "--save", "", "--cluster-enabled", "yes"],
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
+        [program, "--port", "0", "--unixsocket", f"{folder}/socket", "--save", "", *options], cwd=folder, stdout=subprocess.DEVNULL
     )
     client = redis.Redis(unix_socket_path=f"{folder}/socket")
     for _ in range(100):
@@ -114,12 +113,18 @@ def server(tmp_path_factory):
             break
         except redis.ConnectionError:
             time.sleep(0.1)
-    for name, user in (("functions", "RedisUser"), ("reader", "RedisReader")):
-        access = source("stacks/state.yaml")["Resources"][user]["Properties"]["AccessString"]
-        client.execute_command("ACL", "SETUSER", name, "nopass", *access.split())
     yield client
     process.terminate()
     process.wait()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with running(tmp_path_factory.mktemp("redis"), "--cluster-enabled", "yes") as client:
+        for name, user in (("functions", "RedisUser"), ("reader", "RedisReader")):
+            access = source("stacks/state.yaml")["Resources"][user]["Properties"]["AccessString"]
+            client.execute_command("ACL", "SETUSER", name, "nopass", *access.split())
+        yield client
 
 
 def may(server, command, user="functions"):

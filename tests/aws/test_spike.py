@@ -4,9 +4,12 @@ stack.
 The stack is moto's. What moto lacks, the test answers: the rights of the role (by the rules of policies.py), the access log,
 ElastiCache, and what CloudFormation reads from a secret."""
 
+import datetime
 import functools
 import io
 import json
+import socket
+import ssl
 import time
 
 import boto3
@@ -17,8 +20,10 @@ from botocore.exceptions import ClientError
 from emulated import client
 from moto.cloudformation import parsing
 from policies import allows, statements_of
+from test_redis import running, vectors
 from transformed import REGION
 
+import caller
 import spike
 import trial
 
@@ -49,6 +54,12 @@ def clock(monkeypatch):
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def redis(tmp_path_factory):
+    with running(tmp_path_factory.mktemp("redis")) as Account.redis:
+        yield
+
+
 @functools.cache
 def session():
     """One for all tests, since making a client takes a second."""
@@ -76,9 +87,11 @@ class Account:
     """An account in which all of it holds, except for `fault`."""
 
     current = None
+    # The cache: a real server, which takes any password.
+    redis = None
 
     def __init__(self, monkeypatch, fault=None):
-        Account.current, self.fault = self, fault
+        Account.current, self.fault, self.monkeypatch = self, fault, monkeypatch
         self.calls = []
         monkeypatch.setattr(spike, "fetch", self.fetch)
 
@@ -108,10 +121,33 @@ class Account:
                 return False
         return True
 
+    def invoke(self, commands):
+        """What the function of the stack answers. Its user may do in the server what the stack's user may."""
+        user, access = f"{STACK}-functions", spike.template()["Resources"]["RedisUser"]["Properties"]["AccessString"].split()
+        if self.fault == "a script may not add to a queue":
+            access.append("-zadd")
+        self.redis.flushall()
+        self.redis.execute_command("ACL", "SETUSER", user, "reset", "nopass", *access)
+        if self.fault == "no user":
+            self.redis.execute_command("ACL", "DELUSER", user)
+        connected = socket.socket(socket.AF_UNIX)
+        connected.connect(self.redis.connection_pool.connection_kwargs["path"])
+        with self.monkeypatch.context() as patch:
+            patch.setattr(caller, "REDIS_USER", user)
+            patch.setattr(caller, "CACHE", "cache")
+            patch.setattr(caller, "PORT", "6379")
+            patch.setattr(socket, "create_connection", lambda *_: connected)
+            patch.setattr(ssl.SSLContext, "wrap_socket", lambda _, plain, **__: plain)
+            return caller.handler(commands, None)
+
     def answer(self, model, params, **_):
         self.calls.append(model.name)
         if model.name in ("TransactWriteItems", "PutItem") and not self.permits(model.name, json.loads(params["body"])):
             raise denied(model.name)
+        if model.name == "Invoke" and self.fault == "the function times out":
+            return respond({"FunctionError": "Unhandled", "Payload": io.BytesIO(b'{"errorMessage": "Task timed out"}')})
+        if model.name == "Invoke":
+            return respond({"Payload": io.BytesIO(json.dumps(self.invoke(json.loads(params["body"]))).encode())})
         if model.name == "DescribeUsers":
             status = "modifying" if self.fault == "a user is not active" else "active"
             return respond({"Users": [{"UserId": "u", "Status": status, "AccessString": "on ~hb:*"}]})
@@ -168,7 +204,7 @@ def is_gone():
 def test_where_all_of_it_holds_it_says_so_and_deletes_the_stack(monkeypatch):
     held, found = run(monkeypatch)
     assert held and {kind for kind, _ in found.values()} == {"held"}, found
-    assert set(found) == {subject for subject, _, _ in spike.TRIES} and len(found) == 6
+    assert set(found) == {subject for subject, _, _ in spike.TRIES} and len(found) == 7
     assert is_gone()
 
 
@@ -187,6 +223,8 @@ def test_where_all_of_it_holds_it_says_so_and_deletes_the_stack(monkeypatch):
         ("the role is not assumed", "leading keys", "no", "your credentials need sts:AssumeRole"),
         ("a user is not active", "redis' users", "no", "RedisUser is modifying"),
         ("no cache", "serverless redis", "no", "the cache is create-failed"),
+        ("no user", "scripts", "no", "the function cannot sign in: {'error': 'WRONGPASS"),
+        ("the function times out", "scripts", "no", "the function in the network fails: Task timed out"),
         ("the reference itself", "edge header", "no", "28 characters that are not the secret's 64"),
     ],
 )
@@ -197,6 +235,34 @@ def test_what_does_not_hold_is_named(monkeypatch, fault, subject, kind, text):
     # The fault was the only one.
     assert {other for other, _ in found.values()} == {"held"}
     assert is_gone()
+
+
+@pytest.mark.parametrize("vector", [one for one in vectors() if one["serverless"]], ids=lambda one: one["user"])
+def test_the_function_signs_in_as_the_engine_does(monkeypatch, vector):
+    monkeypatch.setattr(caller, "CACHE", vector["cache"])
+    monkeypatch.setattr(caller, "REDIS_USER", vector["user"])
+    monkeypatch.setattr("botocore.auth.get_current_datetime", lambda: datetime.datetime.fromisoformat(vector["at"]))
+    given = {"AWS_ACCESS_KEY_ID": vector["access_key_id"], "AWS_SECRET_ACCESS_KEY": vector["secret_access_key"]}
+    for name, value in (given | {"AWS_DEFAULT_REGION": vector["region"], "AWS_SESSION_TOKEN": vector.get("session_token", "")}).items():
+        monkeypatch.setenv(name, value)
+    assert caller.token() == vector["token"]
+
+
+def test_each_script_that_ships_runs_and_does_its_work(monkeypatch):
+    made = spike.calls()
+    assert {call[0] for call in made} == {*(emulated.ROOT / "shared/src/redis/lua").glob("*.lua"), *(emulated.ROOT / "admin/src").glob("*.lua")}
+    signed_in, *answers = Account(monkeypatch).invoke([spike.evaluation(*call) for call in made])
+    found = dict(zip((call[0].stem for call in made), answers))
+    assert signed_in == "OK" and found["load"] == found["reconcile"] == found["close"] == 1 and found["mend"] == 0
+    hold = found["outbox"][1]
+    assert found["grab"].endswith(";0") and found["view"][1:3] == [0, 1] and found["outbox"] == ["alice", hold] and hold.startswith("h0:")
+    assert "g0:1:1" in found["inspect"][0], "the ledger's decision"
+
+
+def test_each_script_that_the_cache_refuses_is_named(monkeypatch):
+    held, found = run(monkeypatch, "a script may not add to a queue")
+    kind, text = found["scripts"]
+    assert not held and kind == "no" and [one.split(":")[0] for one in text.split("; ")] == ["grab.lua", "mend.lua"], text
 
 
 def test_a_resource_that_fails_gives_its_reason_and_stops_no_other_try(monkeypatch):
