@@ -34,7 +34,7 @@ const receiver = createServer(async (request, response) => {
 
 async function startSandbox(...flags: string[]) {
   const program = process.env['HONGBAO_PROGRAM'] ?? 'target/local/local';
-  const child = spawn(program, ['--sandbox', '--seed', '42', '--port', '0', ...flags], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(program, ['--sandbox', '--exit-with-parent', '--seed', '42', '--port', '0', ...flags], { stdio: ['ignore', 'pipe', 'inherit'] });
   let url = '';
   for await (const line of createInterface({ input: child.stdout })) {
     url = /ready at (\S+)/.exec(line)?.[1] ?? '';
@@ -52,6 +52,8 @@ async function startSandbox(...flags: string[]) {
     /** Moves the clock. It returns once all that became due is settled and delivered. */
     advance: (seconds: number) => own('POST', 'clock', { advance_s: seconds }),
     reset: () => own('POST', 'reset'),
+    /** From now on these faults happen, and no others. */
+    fail: (...faults: { faults: string; route?: string; user_id?: string; times?: number }[]) => own('PUT', 'faults', faults),
     stop: async () => {
       child.kill();
       await once(child, 'exit');
@@ -111,7 +113,14 @@ test('a webhook that is refused twice', async () => {
   expect(app.coins, 'it came again, and counts once').toEqual({ bob: 300 });
 });
 
-test('a lost answer', async () => {
+test('one lost answer', async () => {
+  const packet = await send();
+  await sandbox.fail({ faults: 'lose-answers=1', user_id: 'bob', times: 1 });
+  // The client repeats the grab, and gets the answer of the first one.
+  expect(await sandbox.as('bob').grab(packet)).toMatchObject({ outcome: 'grabbed', replayed: true });
+});
+
+test('many lost answers', async () => {
   const faulty = await startSandbox('--faults', 'lose-answers=0.3,503=0.2');
   try {
     // The client repeats what got no answer.

@@ -48,7 +48,7 @@ class Deliveries(BaseHTTPRequestHandler):
 
 class Sandbox:
     def __init__(self, *flags):
-        command = [os.environ.get("HONGBAO_PROGRAM", "target/local/local"), "--sandbox", "--seed", "42", "--port", "0", *flags]
+        command = [os.environ.get("HONGBAO_PROGRAM", "target/local/local"), "--sandbox", "--exit-with-parent", "--seed", "42", "--port", "0", *flags]
         self.program = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         url = next(found[1] for line in self.program.stdout if (found := re.search(r"ready at (\S+)", line)))
         self.http = httpx.Client(base_url=url)
@@ -73,6 +73,10 @@ class Sandbox:
     def advance(self, seconds):
         """Moves the clock. It returns once all that became due is settled and delivered."""
         self.ask("", "POST", "/_local/clock", {"advance_s": seconds})
+
+    def fail(self, *faults):
+        """From now on these faults happen, and no others."""
+        self.http.put("/_local/faults", json=faults).raise_for_status()
 
     def stop(self):
         self.program.terminate()
@@ -134,7 +138,15 @@ def test_a_webhook_that_is_refused_twice(app, sandbox):
     assert app.coins == {"bob": 300}, "it came again, and counts once"
 
 
-def test_a_lost_answer():
+def test_one_lost_answer(sandbox):
+    packet = sandbox.send()
+    sandbox.fail({"faults": "lose-answers=1", "user_id": "bob", "times": 1})
+    with pytest.raises(httpx.TransportError):
+        sandbox.grab("bob", packet)
+    assert sandbox.grab("bob", packet)["replayed"], "the first one counts"
+
+
+def test_many_lost_answers():
     sandbox = Sandbox("--faults", "lose-answers=0.5,503=0.2")
 
     def until_answered(ask, *arguments):

@@ -158,9 +158,7 @@ mod status {
     use std::time::Duration;
 
     use shared::domain::Timestamp;
-    use shared::ledger::ReceiverState;
-
-    use crate::webhooks::status::State;
+    use shared::ledger::{ReceiverState, ReceiverStatus as State};
 
     #[test]
     fn a_receiver_that_has_failed_for_a_day_is_failing_and_one_that_is_gone_is_disabled() {
@@ -191,7 +189,7 @@ mod status {
                 (State::Disabled, at(11)),
             ),
         ] {
-            assert_eq!(State::of(&receiver, now), expected, "{receiver:?}");
+            assert_eq!(receiver.status(now), expected, "{receiver:?}");
         }
     }
 }

@@ -889,6 +889,31 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/operator/webhooks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * How the receiver of webhooks is
+         * @description What its last answers say. A deployment without one has the status `well`.
+         */
+        get: operations["getWebhooks"];
+        /**
+         * Let the receiver of webhooks be called, or not
+         * @description A receiver that answered 410 is disabled: no event is delivered until it is enabled here, also after a restart. Enabled, it counts as one
+         *     that never failed, and the events that wait follow within an hour and a quarter.
+         */
+        put: operations["enableWebhooks"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/operator/users/{user_id}/limits": {
         parameters: {
             query?: never;
@@ -1188,6 +1213,30 @@ export interface components {
             decided_at: components["schemas"]["Timestamp"] | null;
             /** @description Who decided it. */
             by: components["schemas"]["Signer"] | null;
+        };
+        WebhookReceiverRequest: {
+            /** @description Whether events are delivered to it */
+            enabled: boolean;
+        };
+        WebhookReceiver: {
+            /**
+             * @description `well`: it takes what it is sent. `retrying`: it failed last. `put_off`: it asked to be called later. `failing`: no event was
+             *     delivered for a day. `disabled`: it answered 410 or an operator disabled it, and it is not called.
+             * @enum {string}
+             */
+            status: "well" | "retrying" | "put_off" | "failing" | "disabled";
+            /** @description Since when it is so. Null if that is unknown. */
+            since: components["schemas"]["Timestamp"] | null;
+            /** @description How the last failed delivery ended. It stays when the receiver recovers. Null if none failed */
+            last_answer: string | null;
+            /** @description When that was. Null if none failed. */
+            last_answer_at: components["schemas"]["Timestamp"] | null;
+            /** @description Until when it asked not to be called. Null if it did not, or the time is over. */
+            put_off_until: components["schemas"]["Timestamp"] | null;
+            /** @description When the oldest event happened that waits because of its failures. Null if none does, as far as is known. */
+            oldest_waiting_at: components["schemas"]["Timestamp"] | null;
+            /** @description When an operator enabled it last. Null if nobody did. */
+            enabled_at: components["schemas"]["Timestamp"] | null;
         };
         UserLimits: {
             user_id: components["schemas"]["UserId"];
@@ -2084,6 +2133,16 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
+        /** @description The body is not valid. */
+        InvalidReceiver: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
         /**
          * @description The packet needs a ticket, and there is none, or one that is not valid, or not any more. Or it has recipients, and the caller is
          *     not one of them, even if they are its sender. Or the passphrase is wrong or missing. They are checked in this order. Or the
@@ -2433,6 +2492,16 @@ export interface components {
             };
             content: {
                 "application/json": components["schemas"]["Sending"];
+            };
+        };
+        /** @description How the receiver is. */
+        ReceiverKnown: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["WebhookReceiver"];
             };
         };
     };
@@ -3996,6 +4065,49 @@ export interface operations {
         responses: {
             200: components["responses"]["SendingDecided"];
             400: components["responses"]["InvalidReason"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            413: components["responses"]["PayloadTooLarge"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getWebhooks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["ReceiverKnown"];
+            400: components["responses"]["InvalidQuery"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    enableWebhooks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WebhookReceiverRequest"];
+            };
+        };
+        responses: {
+            200: components["responses"]["ReceiverKnown"];
+            400: components["responses"]["InvalidReceiver"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             405: components["responses"]["MethodNotAllowed"];

@@ -520,6 +520,19 @@ export class Hongbao {
      */
     decideSending(body: Schemas["SendingRequest"], { signal }?: Call): Promise<Schemas["Sending"]>;
     /**
+     * For the operator: returns how the receiver of webhooks is.
+     * @param {Call} [call]
+     * @returns {Promise<Schemas['WebhookReceiver']>}
+     */
+    webhooks(call?: Call): Promise<Schemas["WebhookReceiver"]>;
+    /**
+     * For the operator: lets the receiver of webhooks be called again, or not at all.
+     * @param {boolean} enabled
+     * @param {Call} [call]
+     * @returns {Promise<Schemas['WebhookReceiver']>}
+     */
+    enableWebhooks(enabled: boolean, { signal }?: Call): Promise<Schemas["WebhookReceiver"]>;
+    /**
      * For the operator: returns the limits of a user. One that is null is the deployment's.
      * @param {string} userId
      * @param {Call} [call]

@@ -535,6 +535,25 @@ export class Hongbao {
   }
 
   /**
+   * For the operator: returns how the receiver of webhooks is.
+   * @param {Call} [call]
+   * @returns {Promise<Schemas['WebhookReceiver']>}
+   */
+  webhooks(call = {}) {
+    return this.#json('GET', '/operator/webhooks', call);
+  }
+
+  /**
+   * For the operator: lets the receiver of webhooks be called again, or not at all.
+   * @param {boolean} enabled
+   * @param {Call} [call]
+   * @returns {Promise<Schemas['WebhookReceiver']>}
+   */
+  enableWebhooks(enabled, { signal } = {}) {
+    return this.#json('PUT', '/operator/webhooks', { body: { enabled }, signal });
+  }
+
+  /**
    * For the operator: returns the limits of a user. One that is null is the deployment's.
    * @param {string} userId
    * @param {Call} [call]

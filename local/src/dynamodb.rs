@@ -1,5 +1,6 @@
 //! `DynamoDB` inside the process: dynoxide, in memory or in a file. Tests can put Amazon's `DynamoDB` Local in its place.
 
+mod embedded;
 mod own_database;
 
 use std::io;
@@ -120,7 +121,9 @@ async fn run(served: Served, listener: std::net::TcpListener, stopped: oneshot::
     let listener = TcpListener::from_std(listener).map_err(|error| error.to_string())?;
     let stop = async { drop(stopped.await) };
     match served {
-        Served::Database(database) => dynoxide::server::serve_with_shutdown(listener, database, stop).await,
+        Served::Database(database) => {
+            embedded::serve(listener, database, stop).await.map_err(|error| error.to_string())
+        }
         Served::Server(address) => tokio::select! {
             () = stop => Ok(()),
             ended = own_database::serve(listener, &address) => ended.map_err(|error| error.to_string()),

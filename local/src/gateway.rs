@@ -55,8 +55,9 @@ pub trait Invoke: Send + Sync + 'static {
         None
     }
 
-    /// Moves a sandbox' clock, and does all that has become due.
-    fn advance(&self, _sandbox: &Sandbox, _by: Duration) -> impl Future<Output = Result<(), Failed>> + Send {
+    /// Moves a sandbox' clock, and does all that has become due. Returns whether the receiver has answered each webhook; one that is slow is
+    /// not waited for.
+    fn advance(&self, _sandbox: &Sandbox, _by: Duration) -> impl Future<Output = Result<bool, Failed>> + Send {
         ready(Err(Failed("no sandbox has these functions".to_owned())))
     }
 

@@ -3,15 +3,20 @@
 use std::error::Error;
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use local::{Local, Log, Options};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::fs::Mode;
+use rustix::process::{Pid, Resource, Rlimit, getppid, getrlimit, setrlimit, umask};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::interval;
 
 /// The log filter without `RUST_LOG`. The embedded `DynamoDB` would warn of every failed condition, which is most of
 /// them in a rush, and normal.
 const LOG_FILTER: &str = "warn,local=info,dynoxide=error";
+/// How often an end of the parent is looked for.
+const PARENT_EVERY: Duration = Duration::from_millis(200);
 /// A connection is an open file, and a rush soon reaches the usual limit of 1,024.
 const OPEN_FILES: u64 = 65_536;
 
@@ -21,11 +26,15 @@ const OPEN_FILES: u64 = 65_536;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    let parent = getppid();
     let options = Options::parse();
+    // The ledger has what only the operator may read, and so have Redis' files and the log.
+    umask(Mode::RWXG | Mode::RWXO);
     local::request_log::start(LOG_FILTER);
     raise_open_files();
     shared::redis::install_crypto_provider();
-    match tokio::runtime::Runtime::new().map_err(Into::into).and_then(|runtime| runtime.block_on(run(options))) {
+    match tokio::runtime::Runtime::new().map_err(Into::into).and_then(|runtime| runtime.block_on(run(options, parent)))
+    {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "error: {}", shared::error_chain(&*error));
@@ -34,11 +43,12 @@ fn main() -> ExitCode {
     }
 }
 
-async fn run(options: Options) -> Result<(), Box<dyn Error>> {
+async fn run(options: Options, parent: Option<Pid>) -> Result<(), Box<dyn Error>> {
     // This comes first, so that a signal during the start leaves nothing behind.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let (log, sandbox) = (options.log, options.sandbox_notice());
+    let exits_with_parent = options.exit_with_parent;
     let local = tokio::select! {
         started = Local::start(options) => started?,
         () = either(&mut terminate, &mut interrupt) => return Ok(()),
@@ -60,6 +70,7 @@ async fn run(options: Options) -> Result<(), Box<dyn Error>> {
     let _ = writeln!(std::io::stdout(), "{}", welcome(&local, sandbox.as_deref()));
     let failure = tokio::select! {
         failure = local.failed() => Some(failure),
+        () = orphaned(parent), if exits_with_parent => None,
         () = either(&mut terminate, &mut interrupt) => None,
     };
     local.stop().await;
@@ -70,6 +81,14 @@ async fn either(one: &mut Signal, other: &mut Signal) {
     tokio::select! {
         _ = one.recv() => {}
         _ = other.recv() => {}
+    }
+}
+
+/// Waits until the system has given the process another parent, because its own is gone.
+async fn orphaned(parent: Option<Pid>) {
+    let mut looks = interval(PARENT_EVERY);
+    while getppid() == parent {
+        looks.tick().await;
     }
 }
 

@@ -31,7 +31,7 @@ pub struct Options {
     #[arg(long, conflicts_with = "data_dir")]
     pub ephemeral: bool,
 
-    /// For tests: the hot store runs inside the program, nothing is kept, and `/_local/clock` and `/_local/reset` are served
+    /// For tests: the hot store runs inside the program, nothing is kept, and `/_local/clock`, `/_local/faults` and `/_local/reset` are served
     #[arg(long, conflicts_with_all = ["data_dir", "redis_url", "dynamodb_url"])]
     pub sandbox: bool,
 
@@ -42,6 +42,10 @@ pub struct Options {
     /// Let requests go wrong: shares of lost answers and of 503, and a pause, such as `lose-answers=0.1,503=0.1,slow=200ms`
     #[arg(long, value_name = "FAULTS", requires = "sandbox")]
     pub faults: Option<Faults>,
+
+    /// End when the process ends that started this one, however it ends: for the programs of tests
+    #[arg(long)]
+    pub exit_with_parent: bool,
 
     /// Serve everything below this path, such as `/hongbao`
     #[arg(long, value_name = "PATH")]
@@ -145,6 +149,7 @@ impl Options {
             sandbox: false,
             seed: None,
             faults: None,
+            exit_with_parent: false,
             base_path: None,
             allow_host: Vec::new(),
             redis_url: None,

@@ -33,8 +33,9 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 const SETTLE_GRACE_MS: &str = "250";
 /// A sandbox has one clock, which tests move: what is due by it is due.
 const NO_GRACE: &str = "0";
-/// How long the webhooks that have become due may take.
+/// How long the webhooks that have become due may take, and for how long nothing may become of any of them.
 const WEBHOOKS_TIMEOUT: Duration = Duration::from_secs(30);
+const WEBHOOKS_PATIENCE: Duration = Duration::from_secs(2);
 /// The key of users' names in logs. The logs stay on this machine, with the ledger.
 const LOG_KEY: &str = "local";
 
@@ -77,13 +78,14 @@ pub struct Stack {
     client: Client,
     table: SdkTable,
     config: Config,
-    entrance: Entrance,
     sandbox: Option<Arc<Sandbox>>,
     allowed_hosts: Vec<String>,
     webhooks: Option<Arc<Queue>>,
 }
 
 struct Functions {
+    /// It counts what each user asks.
+    entrance: Entrance,
     send: SendPacket<SdkTable, RedisStore<HotServer>>,
     close: ClosePacket<SdkTable, RedisStore<HotServer>>,
     grab: GrabSlip<SdkTable, RedisStore<HotServer>>,
@@ -100,8 +102,10 @@ impl Functions {
             Some(sandbox) => (sandbox.server(), sandbox.environment()),
             None => (HotServer::Redis(wiring::redis(&config)?), Environment::default()),
         };
+        let entrance = config.entrance_by(Arc::clone(&environment.clock));
         let wiring = Wiring::over(table, server, config, environment);
         Ok(Self {
+            entrance,
             send: wiring.send_packet(),
             close: wiring.close_packet(),
             grab: wiring.grab_slip().running_on(),
@@ -189,7 +193,6 @@ impl Stack {
             functions: RwLock::new(functions),
             client,
             table,
-            entrance: config.entrance(),
             config,
             sandbox: settings.sandbox,
             allowed_hosts: settings.allowed_hosts,
@@ -217,13 +220,16 @@ impl Stack {
         }
     }
 
-    async fn deliver_all(&self) -> Result<(), Failed> {
-        let Some(webhooks) = &self.webhooks else { return Ok(()) };
-        match webhooks.delivered_within(WEBHOOKS_TIMEOUT).await {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(Failed(format!("webhooks are still on their way after {WEBHOOKS_TIMEOUT:?}"))),
-            Err(error) => Err(Failed(error_chain(&error))),
-        }
+    /// Waits for the webhooks that can be delivered now. Returns whether each was tried.
+    async fn deliver_all(&self, patience: Duration) -> Result<bool, Failed> {
+        let Some(webhooks) = &self.webhooks else { return Ok(true) };
+        let delivered = webhooks.delivered_within(WEBHOOKS_TIMEOUT, patience).await;
+        delivered.map_err(|error| Failed(error_chain(&error)))
+    }
+
+    fn drop_webhooks(&self) -> Result<(), Failed> {
+        let dropped = self.webhooks.as_ref().map(|webhooks| webhooks.empty()).transpose();
+        dropped.map(drop).map_err(|error| Failed(error_chain(&error)))
     }
 
     /// Functions that remember nothing of what they read.
@@ -248,7 +254,7 @@ impl Invoke for Stack {
             Function::View => view::handle(&functions.view, request).await,
             Function::Wallet => wallet::handle(&functions.wallet, request).await,
         };
-        self.entrance.serve(request, handle).await
+        functions.entrance.serve(request, handle).await
     }
 
     async fn settle(&self) -> Result<Report, Failed> {
@@ -262,27 +268,29 @@ impl Invoke for Stack {
         self.sandbox.as_deref()
     }
 
-    async fn advance(&self, sandbox: &Sandbox, by: Duration) -> Result<(), Failed> {
+    async fn advance(&self, sandbox: &Sandbox, by: Duration) -> Result<bool, Failed> {
         let mut functions = self.functions.write().await;
         sandbox.advance(by);
-        // What they remember for a time was read at another time.
-        *functions = self.forgetful(sandbox)?;
+        // What they remember for a time was read at another time. What users have asked counts on, by the clock.
+        let entrance = functions.entrance.clone();
+        *functions = Functions { entrance, ..self.forgetful(sandbox)? };
         drop(functions);
         self.settle_all().await?;
-        self.deliver_all().await
+        self.deliver_all(WEBHOOKS_PATIENCE).await
     }
 
     async fn reset(&self, sandbox: &Sandbox) -> Result<(), Failed> {
-        // What is on its way belongs to the time before.
-        self.deliver_all().await?;
+        // What is on its way belongs to the time before, and the end of a try is noted in the ledger.
+        self.drop_webhooks()?;
+        if !self.deliver_all(WEBHOOKS_TIMEOUT).await? {
+            return Err(Failed(format!("webhooks are still on their way after {WEBHOOKS_TIMEOUT:?}")));
+        }
         let mut functions = self.functions.write().await;
         let name = &self.config.table;
         let deleted = self.client.delete_table().table_name(name).send().await;
         deleted.map_err(|error| Failed(error_chain(&error)))?;
         create_table(&self.client, name).await.map_err(|error| Failed(error_chain(error.as_ref())))?;
-        if let Some(webhooks) = &self.webhooks {
-            webhooks.empty().map_err(|error| Failed(error_chain(&error)))?;
-        }
+        self.drop_webhooks()?;
         sandbox.reset();
         *functions = self.forgetful(sandbox)?;
         drop(functions);

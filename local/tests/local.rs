@@ -156,3 +156,58 @@ async fn the_embedded_ledger_receives_no_tokens_and_any_other_does() {
     }
     redis.stop().await;
 }
+
+/// A page can make a browser send any body to any port of this machine.
+#[tokio::test]
+async fn no_page_reaches_the_ledger() {
+    const SITE: &str = "https://evil.example";
+    let local = Local::start(Options::ephemeral()).await.unwrap();
+    let url = local.dynamodb_url();
+    let client = reqwest::Client::new();
+    let by_program = || {
+        let scan = client.post(url).header("content-type", "application/x-amz-json-1.0");
+        let scan = scan.header("x-amz-target", "DynamoDB_20120810.Scan").header("x-amz-date", "20261120T133000Z");
+        let signed = "AWS4-HMAC-SHA256 Credential=a/20261120/a/dynamodb/aws4_request, SignedHeaders=host, Signature=0";
+        scan.header("authorization", signed).body(r#"{"TableName":"hongbao"}"#)
+    };
+    assert_eq!(by_program().send().await.unwrap().status(), 200);
+    let asked_before = "access-control-request-headers";
+    for (page, what) in [
+        (client.request(http::Method::OPTIONS, url).header("origin", SITE).header(asked_before, "*"), "a preflight"),
+        (by_program().header("origin", SITE), "another site"),
+        (by_program().header("origin", "null"), "a file"),
+        (by_program().header("origin", local.url()), "the stack's own page"),
+        (by_program().header("sec-fetch-site", "cross-site"), "a request without an origin"),
+        (by_program().header("sec-fetch-site", "same-origin"), "a page that rebound a name"),
+        (by_program().header("sec-fetch-site", "none"), "the address bar"),
+        (by_program().header("host", "evil.example"), "a name of its own"),
+        (client.get(url).header("host", "evil.example"), "a read under it"),
+    ] {
+        let refused = page.send().await.unwrap();
+        assert_eq!(refused.status(), 403, "{what}");
+        assert!(refused.headers().keys().all(|name| !name.as_str().starts_with("access-control")), "{what}");
+    }
+    local.stop().await;
+}
+
+/// Redis itself ends a connection that speaks HTTP, so nothing that a page may put into a request runs as a command.
+#[tokio::test]
+async fn no_page_reaches_redis() {
+    let local = Local::start(Options::ephemeral()).await.unwrap();
+    let ask = async |bytes: &str| {
+        let mut socket = TcpStream::connect(address(local.redis_url())).await.unwrap();
+        let _ = socket.write_all(bytes.as_bytes()).await;
+        let mut answer = String::new();
+        let _ = timeout(DEADLINE, socket.read_to_string(&mut answer)).await.expect("the connection ends");
+        answer
+    };
+    for method in ["POST", "PUT", "GET", "OPTIONS", "HEAD", "DELETE"] {
+        for headers in ["Host: localhost", "host: localhost", "X-A: b\r\nHost: localhost"] {
+            let body = "SET page reached\r\n";
+            let length = body.len();
+            ask(&format!("{method} /?SET HTTP/1.1\r\n{headers}\r\nContent-Length: {length}\r\n\r\n{body}")).await;
+        }
+    }
+    assert_eq!(ask("EXISTS page\r\nQUIT\r\n").await, ":0\r\n+OK\r\n");
+    local.stop().await;
+}

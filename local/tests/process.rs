@@ -2,11 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -128,6 +128,153 @@ fn after_a_kill_redis_and_temporary_files_are_gone() {
     assert!(!stack.wait().success());
     stack.all_gone();
     until("the temporary folder is gone", || std::fs::read_dir(folder.path()).unwrap().count() == 0);
+}
+
+/// A sandbox, and its URL.
+fn sandbox(command: &mut Command) -> (Child, String) {
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let ready = lines.find(|line| line.contains("ready at ")).unwrap();
+    (child, ready.rsplit(' ').next().unwrap().to_owned())
+}
+
+/// A killed test ends nothing in order, and nobody else ends what it started.
+#[test]
+fn a_program_that_exits_with_its_parent_outlives_no_killed_one() {
+    for flags in [&["--sandbox"][..], &["--ephemeral"]] {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", r#""$@" & wait"#, "sh", env!("CARGO_BIN_EXE_local"), "--port", "0", "--exit-with-parent"]);
+        let (mut parent, url) = sandbox(shell.args(flags));
+        let address: SocketAddr = url.rsplit('/').next().unwrap().parse().unwrap();
+        assert!(TcpStream::connect(address).is_ok());
+        parent.kill().unwrap();
+        parent.wait().unwrap();
+        until("it ends too", || TcpStream::connect(address).is_err());
+    }
+}
+
+/// The clock and a reset mean what each user has asked, too.
+#[tokio::test]
+async fn a_sandbox_counts_what_users_ask_by_its_own_clock() {
+    for seed in [None, Some("--seed=7")] {
+        let mut command = program();
+        command.arg("--sandbox").args(seed).env("USER_GRABS", "2");
+        let (mut child, url) = sandbox(&mut command);
+        let client = reqwest::Client::new();
+        let grab = async || {
+            let grab = client.post(format!("{url}/packets/38FS4S83HF3Y07WMYNH727QYT0/grab")).header("x-user-id", "bob");
+            grab.send().await.unwrap().status().as_u16()
+        };
+        let own = async |path: &str, body: &str| {
+            let done = client.post(format!("{url}/_local/{path}")).body(body.to_owned()).send().await.unwrap();
+            assert_eq!(done.status(), 200);
+        };
+        assert_eq!([grab().await, grab().await, grab().await], [404, 404, 429]);
+        own("clock", r#"{"advance_s": 0}"#).await;
+        assert_eq!(grab().await, 429, "no time has passed");
+        own("clock", r#"{"advance_s": 60}"#).await;
+        assert_eq!([grab().await, grab().await, grab().await], [404, 404, 429]);
+        own("reset", "").await;
+        assert_eq!([grab().await, grab().await, grab().await], [404, 404, 429]);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+/// A receiver of webhooks that answers each one so. Returns its URL.
+fn receiver(status: &'static str) -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        while let Ok((mut socket, _)) = listener.accept() {
+            // The whole request is there, or the rest of it counts for nothing.
+            let _ = socket.read(&mut [0; 65_536]);
+            let _ = write!(socket, "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        }
+    });
+    url
+}
+
+/// Who answers 410 once gets nothing any more. So each start says it, and how that ends.
+#[tokio::test]
+async fn a_disabled_receiver_is_said_in_the_log_and_at_each_start_until_it_is_enabled() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = receiver("410 Gone");
+    let start = |errors: &Path| {
+        let webhooks = ["--webhook-url", &url, "--webhook-secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"];
+        Stack::start(on(folder.path()).args(webhooks).stderr(File::create(errors).unwrap()))
+    };
+    let says = |errors: &Path| {
+        let text = std::fs::read_to_string(errors).unwrap();
+        text.contains("the receiver of webhooks is disabled") && text.contains("PUT /operator/webhooks")
+    };
+    let [first, second, third] = ["1", "2", "3"].map(|name| folder.path().join(name));
+    let mut stack = start(&first);
+    deposit(&stack, "d1").await;
+    assert_eq!(stack.http("GET", "/operator/webhooks", Value::Null).await["status"], "well");
+    stack.http("POST", "/packets", json!({"split": "random", "total_amount": 100, "count": 3})).await;
+    until("it is said", || says(&first));
+    let known = stack.http("GET", "/operator/webhooks", Value::Null).await;
+    assert_eq!(
+        (&known["status"], &known["last_answer"]),
+        (&json!("disabled"), &json!("the receiver answered 410 Gone"))
+    );
+    assert!(known["since"].is_string() && known["oldest_waiting_at"].is_string(), "{known}");
+    stop(&mut stack);
+
+    let mut stack = start(&second);
+    until("it is said again", || says(&second));
+    let enabled = stack.http("PUT", "/operator/webhooks", json!({"enabled": true})).await;
+    assert_eq!((&enabled["status"], &enabled["since"]), (&json!("well"), &Value::Null));
+    assert!(enabled["enabled_at"].is_string(), "{enabled}");
+    assert_eq!(stack.http("PUT", "/operator/webhooks", json!({"enabled": false})).await["status"], "disabled");
+    assert_eq!(stack.http("PUT", "/operator/webhooks", json!({"enabled": true})).await["status"], "well");
+    stop(&mut stack);
+    cut(&folder.path().join("webhooks.sqlite"), |_| 0);
+
+    let mut stack = start(&third);
+    assert_eq!(stack.http("GET", "/operator/webhooks", Value::Null).await["status"], "well");
+    stop(&mut stack);
+    assert!(!says(&third));
+}
+
+/// What other users of this machine may do with a file or folder.
+fn of_others(path: &Path) -> u32 {
+    std::fs::symlink_metadata(path).unwrap().permissions().mode() & 0o077
+}
+
+/// All files and folders below a folder.
+fn below(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .flat_map(|path| if path.is_dir() { [vec![path.clone()], below(&path)].concat() } else { vec![path] })
+        .collect()
+}
+
+#[tokio::test]
+async fn other_users_of_the_machine_can_read_nothing_of_the_data_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    let webhooks = ["--webhook-url", "http://127.0.0.1:1/", "--webhook-secret", secret];
+    let start = || Stack::start(on(&data).args(webhooks));
+    let mut stack = start();
+    deposit(&stack, "d1").await;
+    let all = below(&data);
+    let names: Vec<_> = all.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
+    for name in [LEDGER, "dynamodb.sqlite-wal", "webhooks.sqlite", "appendonlydir", "redis.log", "stores.env", "log"] {
+        assert!(names.contains(&name), "no {name}: {names:?}");
+    }
+    for path in all.iter().chain([&data]) {
+        assert_eq!(of_others(path), 0, "{}", path.display());
+    }
+    stop(&mut stack);
+    // An earlier version let everybody read.
+    for (path, mode) in [(data.clone(), 0o755), (data.join(LEDGER), 0o644)] {
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+    let _stack = start();
+    assert_eq!((of_others(&data), of_others(&data.join(LEDGER))), (0, 0));
 }
 
 #[tokio::test]

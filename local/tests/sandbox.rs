@@ -241,10 +241,89 @@ async fn only_a_sandbox_has_a_clock_to_move_and_odd_moves_are_refused() {
     assert_eq!(sandbox.try_ask("DELETE", "/_local/clock", Value::Null).await.unwrap().0, 405);
     assert_eq!(sandbox.http.head(format!("{}/_local/clock", sandbox.local.url())).send().await.unwrap().status(), 200);
     let local = Local::start(Options::ephemeral()).await.unwrap();
-    for (method, path) in [("GET", "/_local/clock"), ("POST", "/_local/clock"), ("POST", "/_local/reset")] {
+    for (method, path) in [
+        ("GET", "/_local/clock"),
+        ("POST", "/_local/clock"),
+        ("POST", "/_local/reset"),
+        ("GET", "/_local/faults"),
+        ("PUT", "/_local/faults"),
+    ] {
         let answer = reqwest::Client::new().request(method.parse().unwrap(), format!("{}{path}", local.url())).send();
         let answer = answer.await.unwrap();
         assert_eq!(answer.status(), 404);
         assert!(answer.text().await.unwrap().contains("--sandbox"));
+    }
+}
+
+#[tokio::test]
+async fn faults_come_and_go_for_one_route_or_user() {
+    let sandbox = Sandbox::start(Options { faults: Some("slow=1ms".parse().unwrap()), ..seeded(1) }).await;
+    let first = json!([{"faults": "lose-answers=0,503=0,slow=1ms"}]);
+    let rules = async || {
+        let answer = sandbox.http.get(format!("{}/_local/faults", sandbox.local.url())).send().await.unwrap();
+        serde_json::from_str::<Value>(&answer.text().await.unwrap()).unwrap()
+    };
+    let set = async |rules: Value| {
+        let request = sandbox.http.put(format!("{}/_local/faults", sandbox.local.url())).body(rules.to_string());
+        let answer = request.send().await.unwrap();
+        let status = answer.status().as_u16();
+        (status, serde_json::from_str::<Value>(&answer.text().await.unwrap()).unwrap())
+    };
+    assert_eq!(rules().await, first);
+    sandbox.deposit().await;
+    let packet = sandbox.send(json!({})).await;
+    let grab = async |user: &str| {
+        let path = format!("/users/{user}/packets/{packet}/grab");
+        sandbox.try_ask("POST", &path, Value::Null).await.map(|(status, _)| status)
+    };
+    let route = "POST /users/{user_id}/packets/{packet_id}/grab";
+
+    let for_bob = json!([{"faults": "lose-answers=0,503=1,slow=0ms", "route": route, "user_id": "bob"}]);
+    assert_eq!(set(for_bob.clone()).await, (200, for_bob));
+    assert_eq!((grab("bob").await, grab("ann").await), (Some(503), Some(200)));
+    let balance = |answer: (u16, Value)| (answer.0, answer.1["balance"].is_number());
+    assert_eq!(balance(sandbox.try_ask("GET", "/me/wallet", Value::Null).await.unwrap()), (200, true));
+
+    // The next grab alone, and then the next request of alice's.
+    set(json!([{"faults": "lose-answers=1", "route": route, "times": 1}])).await;
+    assert_eq!((grab("cy").await, grab("cy").await), (None, Some(200)));
+    assert_eq!(rules().await[0]["times"], 0);
+    set(json!([{"faults": "503=1", "user_id": "alice", "times": 1}])).await;
+    let wallet = async || sandbox.try_ask("GET", "/me/wallet", Value::Null).await.unwrap().0;
+    assert_eq!((grab("dan").await, wallet().await, wallet().await), (Some(200), 503, 200));
+
+    for odd in [
+        json!(null),
+        json!({}),
+        json!([{}]),
+        json!([{"faults": "503=2"}]),
+        json!([{"faults": "503=1", "route": "POST /packets/x/grab"}]),
+        json!([{"faults": "503=1", "times": -1}]),
+        json!([{"faults": "503=1", "user": "bob"}]),
+    ] {
+        let (status, problem) = set(odd.clone()).await;
+        assert_eq!((status, &problem["code"]), (400, &"invalid-request".into()), "{odd}");
+    }
+    assert_eq!(sandbox.try_ask("DELETE", "/_local/faults", Value::Null).await.unwrap().0, 405);
+    set(json!([])).await;
+    assert_eq!(rules().await, json!([]));
+    sandbox.ask("POST", "/_local/reset", Value::Null).await;
+    assert_eq!(rules().await, first, "a reset brings back those of the start");
+}
+
+#[tokio::test]
+async fn a_receiver_that_does_not_answer_keeps_the_clock_for_two_seconds_at_most() {
+    let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", mute.local_addr().unwrap());
+    let (answering, _tries) = receiver().await;
+    for (url, delivered, at_most) in [(answering, true, 60), (url, false, 8)] {
+        let options = Options { webhook_url: Some(url), webhook_secret: Some(SECRET.to_owned()), ..seeded(5) };
+        let sandbox = Sandbox::start(options).await;
+        sandbox.deposit().await;
+        sandbox.send(json!({})).await;
+        let begun = std::time::Instant::now();
+        let answer = sandbox.advance(1).await;
+        assert_eq!(answer["delivered"], delivered, "{answer}");
+        assert!(begun.elapsed().as_secs() < at_most, "{:?}", begun.elapsed());
     }
 }

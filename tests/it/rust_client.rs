@@ -366,6 +366,8 @@ async fn each_operation_of_the_document_has_a_method_that_sends_its_request_and_
         "suspendUser": operator.suspend_user("u", "r", true),
         "getSending": operator.sending(),
         "decideSending": operator.pause_sending("r"),
+        "getWebhooks": operator.webhooks(),
+        "enableWebhooks": operator.enable_webhooks(true),
         "getUserLimits": operator.limits_of("u"),
         "setUserLimits": operator.set_limits("u", Some(1), None),
         "liftSuspension": operator.lift_suspension("u"),

@@ -3,7 +3,7 @@
 mod deliver;
 mod queue;
 mod replay;
-pub mod status;
+mod status;
 
 use shared::ports::{Clock, System};
 

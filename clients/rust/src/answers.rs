@@ -338,6 +338,19 @@ pub struct Sending {
     pub by: Option<String>,
 }
 
+/// How the receiver of webhooks is.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct WebhookReceiver {
+    /// `well`, `retrying`, `put_off`, `failing` or `disabled`. A later version may have more.
+    pub status: String,
+    pub since: Option<String>,
+    pub last_answer: Option<String>,
+    pub last_answer_at: Option<String>,
+    pub put_off_until: Option<String>,
+    pub oldest_waiting_at: Option<String>,
+    pub enabled_at: Option<String>,
+}
+
 /// The limits of a user; `None`: the deployment's.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct UserLimits {

@@ -23,8 +23,8 @@ use serde_json::{Value, json};
 pub use answers::{
     Best, FoundPackets, GrabResult, Mine, Movement, Movements, NextRound, Packet, PacketClaim, PacketClaims,
     ReferenceTotals, ReferencedPacket, ReportedClaim, ReportedClaims, SendLimit, SendRequest, Sending, SentPackets,
-    Share, Split, Status, SuspendedUser, Suspension, Totals, UserClaim, UserClaims, UserLimits, Wallet, WinLimit,
-    Withdrawal, Withdrawals,
+    Share, Split, Status, SuspendedUser, Suspension, Totals, UserClaim, UserClaims, UserLimits, Wallet,
+    WebhookReceiver, WinLimit, Withdrawal, Withdrawals,
 };
 pub use error::{Error, FieldError, Limit, Problem, ProblemCode};
 pub use transport::Transport;
@@ -457,6 +457,16 @@ impl<T: Transport> Client<T> {
     /// For the operator: lets sending go on.
     pub async fn resume_sending(&self) -> Result<Sending, Error> {
         self.write(Method::PUT, "/operator/sending", &json!({"paused": false})).await
+    }
+
+    /// For the operator: returns how the receiver of webhooks is.
+    pub async fn webhooks(&self) -> Result<WebhookReceiver, Error> {
+        self.get("/operator/webhooks").await
+    }
+
+    /// For the operator: lets the receiver of webhooks be called again, or not at all.
+    pub async fn enable_webhooks(&self, enabled: bool) -> Result<WebhookReceiver, Error> {
+        self.write(Method::PUT, "/operator/webhooks", &json!({"enabled": enabled})).await
     }
 
     /// For the operator: returns the limits of a user. One that is `None` is the deployment's.

@@ -56,6 +56,9 @@ pub async fn handle<Q: Queue + Sync, T: Table>(
         }
     }
     let known = known.unwrap_or_default();
+    if known.disabled_at.is_some() && before.is_ok_and(|before| before.disabled_at.is_none()) {
+        tracing::error!("{}", crate::DISABLED);
+    }
     report(&known, &tried);
     let stays = join_all(tried.iter().map(|tried| keep(queue, tried, &known, clock.now()))).await;
     let left: Vec<&Tried> = tried.iter().zip(stays).filter_map(|(tried, stays)| stays.then_some(tried)).collect();

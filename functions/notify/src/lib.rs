@@ -28,6 +28,10 @@ pub use retry::{RECEIVES_MAX, pause};
 pub use secret::{SecretError, Secrets};
 pub use webhook::{Undelivered, Webhook};
 
+/// What a log says of a receiver that is disabled.
+pub const DISABLED: &str = "the receiver of webhooks is disabled, for it answered 410: no event is delivered until an operator \
+    enables it, with PUT /operator/webhooks {\"enabled\": true} or `hongbao-admin webhooks enable`";
+
 /// A message of a queue.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]

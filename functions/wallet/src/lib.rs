@@ -1,5 +1,5 @@
 //! `/wallets/…`: the operator moves money in and out, and views wallets. `/operator/users/…`: they suspend users, and set their limits.
-//! `/operator/sending`: they pause sending.
+//! `/operator/sending`: they pause sending. `/operator/webhooks`: they enable the receiver of webhooks.
 
 use std::time::Instant;
 
@@ -11,10 +11,10 @@ use shared::domain::{
     WithdrawalEnd,
 };
 use shared::http::{
-    Answer, Code, Fields, Int, LimitsBody, MovementRow, MovementsAsked, MovementsBody, Page, Problem, Route,
-    SendingBody, SuspensionBody, Viewer, WalletBody, WithdrawalBody, WithdrawalRow, WithdrawalsBody, before_deadline,
-    movements_asked, operator, optional, page_with, parse_body, respond, route, suspension_asked, withdrawal_ended,
-    withdrawal_made, withdrawal_of_operator,
+    Answer, Code, Fields, Int, LimitsBody, MovementRow, MovementsAsked, MovementsBody, Page, Problem, ReceiverBody,
+    Route, SendingBody, SuspensionBody, Viewer, WalletBody, WithdrawalBody, WithdrawalRow, WithdrawalsBody,
+    before_deadline, movements_asked, operator, optional, page_with, parse_body, respond, route, suspension_asked,
+    withdrawal_ended, withdrawal_made, withdrawal_of_operator,
 };
 use shared::ledger::{DepositOutcome, EndOutcome};
 use shared::ports::Table;
@@ -104,6 +104,16 @@ async fn answer<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Ans
             let decision = wallets.decide_sending(paused, reason, Some(&by)).await?;
             Answer::ok(&SendingBody::new(Some(&decision)))
         }
+        Route::Receiver => {
+            let (receiver, now) = wallets.receiver().await?;
+            Answer::ok(&ReceiverBody::new(&receiver, now))
+        }
+        Route::EnableReceiver => {
+            let body: ReceiverAsked = parse_body(request, BODY_BYTES_MAX)?
+                .ok_or_else(|| Problem::new(Code::InvalidRequest, "The body must be a JSON object."))?;
+            let (receiver, now) = wallets.enable_receiver(body.enabled).await?;
+            Answer::ok(&ReceiverBody::new(&receiver, now))
+        }
         Route::Movements(user) => movements(wallets, request, user_id(user)?).await,
         _ => Err(Problem::route_not_found()),
     }
@@ -124,6 +134,12 @@ fn suspension(request: &Request, user: &str) -> Result<(UserId, OperatorReason, 
 struct SendingAsked {
     paused: bool,
     reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReceiverAsked {
+    enabled: bool,
 }
 
 /// Whether sending is to be paused, and why.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use lambda_http::{Error, run_concurrent, service_fn};
 use shared::config::Config;
 use shared::http::Edge;
+use shared::ports::System;
 use shared::wiring::{self, LedgerWiring};
 
 fn main() -> Result<(), Error> {
@@ -14,7 +15,7 @@ fn main() -> Result<(), Error> {
 
 async fn serve() -> Result<(), Error> {
     let config = Config::for_the_ledger(|name| std::env::var(name).ok())?;
-    let edge = Edge::new(&config.base_path, config.user_rates, None);
+    let edge = Edge::new(&config.base_path, config.user_rates, None, Arc::new(System));
     let wallet = Arc::new(LedgerWiring::new(config, wiring::dynamodb(&wiring::environment())).wallets());
     run_concurrent(service_fn(move |request| {
         let request = edge.receive(request);

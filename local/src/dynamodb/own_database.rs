@@ -2,8 +2,10 @@
 //! `DynamoDB` Local keeps a database for each access key, and checks no signature.
 
 use std::collections::hash_map::RandomState;
+use std::error::Error;
 use std::hash::{BuildHasher, Hasher};
 use std::io;
+use std::sync::Arc;
 
 use hyper::Request;
 use hyper::body::Incoming;
@@ -15,36 +17,47 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
 
+use crate::gateway::names::Names;
+
 /// Relays connections to the server at `upstream` (host and port) until it is dropped.
 pub async fn serve(listener: TcpListener, upstream: &str) -> io::Result<()> {
     let key = format!("{:016x}", RandomState::new().build_hasher().finish());
+    let names = Arc::new(Names::of_program(listener.local_addr()?));
     loop {
         let (client, _) = listener.accept().await?;
-        let (upstream, key) = (upstream.to_owned(), key.clone());
+        let (upstream, key, names) = (upstream.to_owned(), key.clone(), Arc::clone(&names));
         tokio::spawn(async move {
-            if let Err(error) = relay(client, &upstream, &key).await {
+            if let Err(error) = relay(client, &upstream, &key, &names).await {
                 tracing::debug!(error, "a connection to the database ended");
             }
         });
     }
 }
 
-async fn relay(client: TcpStream, upstream: &str, key: &str) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+async fn relay(
+    client: TcpStream,
+    upstream: &str,
+    key: &str,
+    names: &Names,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
     let server = TcpStream::connect(upstream).await?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let (sender, connection) = handshake(TokioIo::new(server)).await?;
     tokio::spawn(connection);
     let sender = Mutex::new(sender);
-    let forward = service_fn(async |mut request: Request<Incoming>| {
+    let forward = service_fn(async |request: Request<Incoming>| {
+        let (parts, body) = request.into_parts();
+        names.check_program(&parts).map_err(|_| io::Error::other("a page's request"))?;
+        let mut request = Request::from_parts(parts, body);
         if let Some(signed) = request.headers_mut().get_mut(AUTHORIZATION)
             && let Some(changed) = with_key(signed, key)
         {
             *signed = changed;
         }
         let mut sender = sender.lock().await;
-        sender.ready().await?;
-        sender.send_request(request).await
+        sender.ready().await.map_err(io::Error::other)?;
+        sender.send_request(request).await.map_err(io::Error::other)
     });
     http1::Builder::new().serve_connection(TokioIo::new(client), forward).await?;
     Ok(())

@@ -135,6 +135,12 @@ fn authorizer(raw_path: &str, headers: &HeaderMap) -> Option<ApiGatewayRequestAu
     Some(authorizer)
 }
 
+/// The user for whom a request is, or who makes it.
+pub fn user<'a>(parts: &'a Parts, matched: &'a Match) -> Option<&'a str> {
+    let caller = || parts.headers.get(USER_HEADER).and_then(|user| user.to_str().ok());
+    matched.parameters.get("user_id").map(String::as_str).or_else(caller)
+}
+
 /// The headers as API Gateway passes them on: one value per name, several values joined with commas, cookies separate.
 /// The gateway's own headers replace the client's where they state the server or the client.
 fn headers(given: &HeaderMap, origin: Origin) -> (HeaderMap, Option<Vec<String>>) {

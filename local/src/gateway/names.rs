@@ -75,6 +75,12 @@ impl Names {
         Self { own: names, allowed }
     }
 
+    /// The names of what serves programs of this machine, which may reach it through a port of another one.
+    #[must_use]
+    pub fn of_program(address: SocketAddr) -> Self {
+        Self::new(address, &["localhost".to_owned()])
+    }
+
     /// Checks a request. Only a browser can be made to send a foreign one, and a browser always sends `Host`.
     pub fn check(&self, parts: &Parts) -> Result<(), NotOurs> {
         let hosts = parts.headers.get_all(HOST).iter().map(HeaderValue::as_bytes);
@@ -101,6 +107,13 @@ impl Names {
             return Err(NotOurs::Origin);
         }
         Ok(())
+    }
+
+    /// Checks a request to what no page calls, not even the gateway's own.
+    pub fn check_program(&self, parts: &Parts) -> Result<(), NotOurs> {
+        self.check(parts)?;
+        let is_of_page = [ORIGIN, SEC_FETCH_SITE].iter().any(|name| parts.headers.contains_key(name));
+        if is_of_page { Err(NotOurs::Origin) } else { Ok(()) }
     }
 
     pub(super) fn has(&self, host: &[u8]) -> bool {

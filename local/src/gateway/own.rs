@@ -20,6 +20,7 @@ use crate::webhooks::sqs::{self, SqsError};
 const SETTLE: &str = "/_local/settle";
 const CLOCK: &str = "/_local/clock";
 const RESET: &str = "/_local/reset";
+const FAULTS: &str = "/_local/faults";
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -27,6 +28,7 @@ pub enum Own {
     Settle,
     Clock,
     Reset,
+    Faults,
     Sqs,
 }
 
@@ -44,6 +46,7 @@ impl Own {
             SETTLE => Some(Self::Settle),
             CLOCK => Some(Self::Clock),
             RESET => Some(Self::Reset),
+            FAULTS => Some(Self::Faults),
             _ => (path.trim_end_matches('/') == sqs::PATH).then_some(Self::Sqs),
         }
     }
@@ -55,10 +58,10 @@ impl Own {
                 let report = stack.settle().await;
                 report.map_or_else(|failed| undone(&id, "settle", &failed), |report| json_response(&report))
             }
-            (Self::Clock, Method::GET | Method::HEAD | Method::POST) | (Self::Reset, Method::POST) => match stack
-                .sandbox()
-            {
-                Some(sandbox) => self.answer_of(&*stack, sandbox, &id, parts.method == Method::POST, &body).await,
+            (Self::Clock, Method::GET | Method::HEAD | Method::POST)
+            | (Self::Reset, Method::POST)
+            | (Self::Faults, Method::GET | Method::HEAD | Method::PUT) => match stack.sandbox() {
+                Some(sandbox) => self.answer_of(&*stack, sandbox, &id, !parts.method.is_safe(), &body).await,
                 None => {
                     problem::of(&id, Code::RouteNotFound, "Only a sandbox has this: start the stack with --sandbox.")
                 }
@@ -76,32 +79,47 @@ impl Own {
                 }
             }
             (Self::Clock, _) => problem::method_not_allowed(&id, "GET, HEAD, POST"),
+            (Self::Faults, _) => problem::method_not_allowed(&id, "GET, HEAD, PUT"),
             (Self::Settle | Self::Reset | Self::Sqs, _) => problem::method_not_allowed(&id, "POST"),
         }
     }
 
-    /// The answer of a sandbox, which is its time afterwards.
+    /// The answer of a sandbox: its faults, or its time, each as it is afterwards.
     async fn answer_of<S: Invoke>(
         self,
         stack: &S,
         sandbox: &Sandbox,
         id: &str,
-        is_post: bool,
+        is_write: bool,
         body: &[u8],
     ) -> Response<Body> {
-        let done = match (self, advance(body)) {
-            (Self::Reset, _) => stack.reset(sandbox).await,
-            _ if !is_post => Ok(()),
-            (_, Some(by)) => stack.advance(sandbox, by).await,
-            (_, None) => {
-                let expected = format!("The body must be {{advance_s: 0 to {}}}.", ADVANCE_MAX.as_secs());
-                return problem::of(id, Code::InvalidRequest, &expected);
-            }
+        let now = || json!({"now": sandbox.now().to_string()});
+        let done = match self {
+            Self::Faults if is_write => match serde_json::from_slice(body) {
+                Ok(rules) => {
+                    sandbox.set_faults(rules);
+                    Ok(json!(sandbox.faults()))
+                }
+                Err(error) => {
+                    return problem::of(id, Code::InvalidRequest, &format!("The body must be a list: {error}."));
+                }
+            },
+            Self::Faults => Ok(json!(sandbox.faults())),
+            Self::Reset => stack.reset(sandbox).await.map(|()| now()),
+            _ if !is_write => Ok(now()),
+            _ => match advance(body) {
+                Some(by) => stack.advance(sandbox, by).await.map(|delivered| {
+                    let mut answer = now();
+                    answer["delivered"] = delivered.into();
+                    answer
+                }),
+                None => {
+                    let expected = format!("The body must be {{advance_s: 0 to {}}}.", ADVANCE_MAX.as_secs());
+                    return problem::of(id, Code::InvalidRequest, &expected);
+                }
+            },
         };
-        match done {
-            Ok(()) => json_response(&json!({"now": sandbox.now().to_string()})),
-            Err(failed) => undone(id, "the sandbox", &failed),
-        }
+        done.map_or_else(|failed| undone(id, "the sandbox", &failed), |answer| json_response(&answer))
     }
 }
 

@@ -31,7 +31,7 @@ const fn route(method: &'static str, path: &'static str, function: Function) -> 
 }
 
 /// All routes. Beside each GET, template.yaml has a HEAD with the same function. Any other request has the route key [`DEFAULT_KEY`] and goes to [`DEFAULT`].
-pub const ROUTES: [Route; 37] = [
+pub const ROUTES: [Route; 39] = [
     route("POST", "/packets", Function::Send),
     route("POST", "/packets/{packet_id}/grab", Function::Grab),
     route("GET", "/packets/{packet_id}", Function::View),
@@ -69,6 +69,8 @@ pub const ROUTES: [Route; 37] = [
     route("PUT", "/operator/users/{user_id}/limits", Function::Wallet),
     route("GET", "/operator/sending", Function::Wallet),
     route("PUT", "/operator/sending", Function::Wallet),
+    route("GET", "/operator/webhooks", Function::Wallet),
+    route("PUT", "/operator/webhooks", Function::Wallet),
 ];
 
 /// The beginnings of the operator's paths.

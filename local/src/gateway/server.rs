@@ -45,7 +45,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 const HEALTH: &str = "/_local/health";
 const RUSH: &str = "/_local/rush";
-const FAULT: &str = "A fault of the sandbox: --faults asked for it.";
+const FAULT: &str = "A fault of the sandbox: --faults or /_local/faults asked for it.";
 const NO_RACE: &str = "The body must be {users: 1 to 5000, count: 1 to 1000, total_amount}.";
 /// Lines of a rush that are buffered for a slow reader.
 const RUSH_LINES: usize = 16;
@@ -245,18 +245,18 @@ async fn answer<S: Invoke>(
     if let Some(file) = page::answer(&parts, &raw_path, shared.stack.base_path(), settings) {
         return Ok(file);
     }
+    let matched = routes::find(parts.method.as_str(), &raw_path);
     let fate = shared.stack.sandbox().map(|sandbox| {
         if let Some(id) = sandbox.begin() {
             *request_id = id;
         }
-        sandbox.fate()
+        sandbox.fate(&matched.key, event::user(&parts, &matched))
     });
     let Fate { pause, end } = fate.unwrap_or_default();
     sleep(pause).await;
     if end == (End::Unavailable { is_done: false }) {
         return Ok(problem::unavailable(request_id, FAULT));
     }
-    let matched = routes::find(parts.method.as_str(), &raw_path);
     let function = matched.function;
     let base_path = shared.stack.base_path();
     let request = match shared.stack.entrance() {

@@ -1,11 +1,14 @@
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::SignedDuration;
 use rand::rngs::StdRng;
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::gateway::ROUTES;
 
 /// The longest pause before a request: longer than any client should wait.
 const SLOW_MAX: Duration = Duration::from_mins(1);
@@ -19,6 +22,39 @@ pub struct Faults {
     lose_answers: f64,
     /// How long each request waits before it is done.
     slow: Duration,
+}
+
+/// Faults of some requests.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// What goes wrong, spelled as on the command line.
+    faults: Faults,
+    /// Only of requests for this route, such as `POST /packets/{packet_id}/grab`.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "route")]
+    route: Option<String>,
+    /// Only of requests by this user, or for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    user_id: Option<String>,
+    /// Only of this many requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    times: Option<u32>,
+}
+
+impl Rule {
+    fn is_for(&self, route: &str, user: Option<&str>) -> bool {
+        self.times != Some(0)
+            && self.route.as_deref().is_none_or(|own| own == route)
+            && self.user_id.as_deref().is_none_or(|own| Some(own) == user)
+    }
+}
+
+/// A route by its name, which must exist.
+fn route<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    let is_one = ROUTES.iter().any(|route| name == format!("{} {}", route.method, route.path));
+    let unknown = || serde::de::Error::custom("route must be a method and a path of openapi.yaml");
+    if is_one { Ok(Some(name)) } else { Err(unknown()) }
 }
 
 /// What becomes of one request.
@@ -79,33 +115,76 @@ impl fmt::Display for Faults {
     }
 }
 
+impl Serialize for Faults {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Faults {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 /// Draws what becomes of each request.
 #[derive(Debug)]
 pub struct Dice {
-    faults: Faults,
+    /// The faults of the command line.
+    first: Faults,
     seed: u64,
-    random: Mutex<StdRng>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    random: StdRng,
+    /// The first one that fits a request counts.
+    rules: Vec<Rule>,
+}
+
+impl State {
+    fn new(first: Faults, seed: u64) -> Self {
+        let rule = Rule { faults: first, route: None, user_id: None, times: None };
+        let rules = if first == Faults::default() { Vec::new() } else { vec![rule] };
+        Self { random: StdRng::seed_from_u64(seed), rules }
+    }
 }
 
 impl Dice {
     /// The same draws for the same seed; without one, others each time.
     pub fn new(faults: Faults, seed: Option<u64>) -> Self {
         let seed = seed.unwrap_or_else(|| rand::rng().next_u64());
-        Self { faults, seed, random: Mutex::new(StdRng::seed_from_u64(seed)) }
+        Self { first: faults, seed, state: Mutex::new(State::new(faults, seed)) }
     }
 
-    /// Begins again.
+    /// Begins again, with the faults of the command line.
     pub fn reset(&self) {
-        *self.random.lock().unwrap_or_else(PoisonError::into_inner) = StdRng::seed_from_u64(self.seed);
+        *self.lock() = State::new(self.first, self.seed);
     }
 
-    /// What becomes of the next request.
-    pub fn fate(&self) -> Fate {
-        let Faults { lose_answers, unavailable, slow } = self.faults;
-        let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The rules, each with how often it still counts.
+    pub fn rules(&self) -> Vec<Rule> {
+        self.lock().rules.clone()
+    }
+
+    /// Replaces all rules.
+    pub fn set(&self, rules: Vec<Rule>) {
+        self.lock().rules = rules;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What becomes of the next request, which is for this route, and by or for this user.
+    pub fn fate(&self, route: &str, user: Option<&str>) -> Fate {
+        let State { random, rules } = &mut *self.lock();
+        let Some(rule) = rules.iter_mut().find(|rule| rule.is_for(route, user)) else { return Fate::default() };
+        rule.times = rule.times.map(|times| times - 1);
+        let Faults { lose_answers, unavailable, slow } = rule.faults;
         let is_unavailable = random.random_bool(unavailable);
         let (is_done, is_lost) = (random.random(), random.random_bool(lose_answers));
-        drop(random);
         let end = match (is_unavailable, is_lost) {
             (true, _) => End::Unavailable { is_done },
             (false, true) => End::Lost,
@@ -142,7 +221,7 @@ mod tests {
     #[test]
     fn a_seed_draws_the_same_each_time_and_each_fault_about_as_often_as_asked() {
         let dice = Dice::new("lose-answers=0.2,503=0.4".parse().unwrap(), Some(7));
-        let draw = || (0..2_000).map(|_| dice.fate().end).collect::<Vec<_>>();
+        let draw = || (0..2_000).map(|_| dice.fate("GET /me/wallet", None).end).collect::<Vec<_>>();
         let first = draw();
         assert_ne!(first, draw());
         dice.reset();

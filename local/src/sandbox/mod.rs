@@ -15,7 +15,7 @@ use shared::ports::{Clock as _, Entropy, System};
 use shared::wiring::Environment;
 
 pub use clock::MovableClock;
-pub use faults::{End, Fate, Faults};
+pub use faults::{End, Fate, Faults, Rule};
 pub use seeded::Seeded;
 pub use server::HotServer;
 
@@ -75,10 +75,21 @@ impl Sandbox {
         self.is_seeded().then(|| format!("{:x}-0", self.clock.tick().ms()))
     }
 
-    /// What becomes of the next request.
+    /// What becomes of the next request, which is for this route, and by or for this user.
     #[must_use]
-    pub fn fate(&self) -> Fate {
-        self.faults.fate()
+    pub fn fate(&self, route: &str, user: Option<&str>) -> Fate {
+        self.faults.fate(route, user)
+    }
+
+    /// Which requests go wrong, and how.
+    #[must_use]
+    pub fn faults(&self) -> Vec<Rule> {
+        self.faults.rules()
+    }
+
+    /// Replaces that.
+    pub fn set_faults(&self, rules: Vec<Rule>) {
+        self.faults.set(rules);
     }
 
     /// The time.
@@ -92,7 +103,7 @@ impl Sandbox {
         self.clock.advance(by);
     }
 
-    /// Forgets all it had, and starts its clock and randomness anew.
+    /// Forgets all it had, and starts its clock, its randomness and its faults anew.
     pub fn reset(&self) {
         self.redis.restore(&Keyspace::default());
         self.clock.reset();

@@ -167,6 +167,9 @@ async fn deliver(
     ledger: Arc<Ledger<SdkTable>>,
     mut stopped: signal::Receiver<bool>,
 ) {
+    if ledger.receiver().await.is_ok_and(|receiver| receiver.disabled_at.is_some()) {
+        tracing::error!("{}", notify::DISABLED);
+    }
     let mut batches = JoinSet::new();
     // A stack that is dropped has no sender any more.
     while !*stopped.borrow() && stopped.has_changed().is_ok() {

@@ -103,9 +103,10 @@ impl Queue {
     }
 
     /// Waits until every message that can be received is delivered or hidden, with those of all changes until now. Returns whether that was
-    /// so within this time.
-    pub async fn delivered_within(&self, limit: Duration) -> Result<bool, QueueError> {
+    /// so within `limit`, and before nothing became of any of them for as long as `patience`.
+    pub async fn delivered_within(&self, limit: Duration, patience: Duration) -> Result<bool, QueueError> {
         let give_up = Instant::now() + limit;
+        let (mut moved_at, mut before) = (Instant::now(), None);
         self.ready.notify_one();
         loop {
             // What is received between the first two looks is under way at the third, or delivered.
@@ -113,7 +114,11 @@ impl Queue {
             if looks == [true; 3] {
                 return Ok(true);
             }
-            if Instant::now() >= give_up {
+            let state = (self.under_way.load(Ordering::SeqCst), self.counts()?);
+            if before.replace(state) != Some(state) {
+                moved_at = Instant::now();
+            }
+            if Instant::now() >= give_up.min(moved_at + patience) {
                 return Ok(false);
             }
             sleep(POLL).await;

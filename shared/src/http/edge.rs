@@ -1,9 +1,10 @@
+use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use governor::clock::{Clock, DefaultClock};
+use governor::clock::Clock;
 use governor::middleware::NoOpMiddleware;
 use governor::state::keyed::HashMapStateStore;
 use governor::{Quota, RateLimiter};
@@ -13,6 +14,7 @@ use super::edge_key::EdgeKey;
 use super::problem::{Code, Limit, Problem};
 use super::route::{Route, route, without_base_path};
 use crate::domain::{UserId, UserRates};
+use crate::ports;
 
 /// After so many requests, users who made none for a while are forgotten.
 const FORGET_AFTER: u32 = 4_096;
@@ -27,9 +29,9 @@ pub struct Edge {
 
 impl Edge {
     /// The edge of a function behind `base_path`, which lets each user ask at these rates. With a `key` users' requests must come through
-    /// `CloudFront`, which sends it.
-    pub fn new(base_path: &str, rates: UserRates, key: Option<&str>) -> Self {
-        let meter = UserMeter::new(rates, &DefaultClock::default());
+    /// `CloudFront`, which sends it. Rates are by `clock`.
+    pub fn new(base_path: &str, rates: UserRates, key: Option<&str>, clock: Arc<dyn ports::Clock>) -> Self {
+        let meter = UserMeter::new(rates, &ProcessClock(clock));
         Self { base_path: base_path.to_owned(), key: EdgeKey::new(key), meter: meter.map(Arc::new) }
     }
 
@@ -44,11 +46,30 @@ impl Edge {
     }
 }
 
+/// The process's clock, as the limiter asks for it.
+#[derive(Clone)]
+pub struct ProcessClock(Arc<dyn ports::Clock>);
+
+impl Clock for ProcessClock {
+    /// The time since the epoch.
+    type Instant = Duration;
+
+    fn now(&self) -> Duration {
+        Duration::from_millis(self.0.now().ms())
+    }
+}
+
+impl fmt::Debug for ProcessClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ProcessClock")
+    }
+}
+
 type Limiter<C> = RateLimiter<UserId, HashMapStateStore<UserId>, C, NoOpMiddleware<<C as Clock>::Instant>>;
 
 /// Counts each user's requests and grabs in this process.
 #[derive(Debug)]
-pub struct UserMeter<C: Clock = DefaultClock> {
+pub struct UserMeter<C: Clock = ProcessClock> {
     clock: C,
     requests: Option<Limiter<C>>,
     grabs: Option<Limiter<C>>,
@@ -145,6 +166,6 @@ mod tests {
     #[test]
     fn without_rates_there_is_no_meter() {
         let rates = UserRates { requests_a_second: 0, grabs_a_minute: 0 };
-        assert!(UserMeter::new(rates, &DefaultClock::default()).is_none());
+        assert!(UserMeter::new(rates, &FakeRelativeClock::default()).is_none());
     }
 }

@@ -143,6 +143,7 @@ impl Alb {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use lambda_http::aws_lambda_events::alb::AlbTargetGroupRequest;
@@ -154,6 +155,7 @@ mod tests {
     use crate::domain::{UserId, UserRates};
     use crate::http::request::user_of_token;
     use crate::http::{Answer, Code, respond};
+    use crate::ports::System;
 
     const NOW: u64 = 1_795_181_400;
 
@@ -163,7 +165,7 @@ mod tests {
             audiences: vec!["app".to_owned(), "web".to_owned()],
             origins: vec!["https://a.example".to_owned(), "https://b.example".to_owned()],
         };
-        let edge = Edge::new("/hongbao", UserRates { requests_a_second: 0, grabs_a_minute: 0 }, None);
+        let edge = Edge::new("/hongbao", UserRates { requests_a_second: 0, grabs_a_minute: 0 }, None, Arc::new(System));
         Entrance::new(edge, has_balancer.then_some(alb))
     }
 

@@ -26,7 +26,7 @@ pub use problem::{Code, FieldError, Limit, Problem};
 pub use request::{asker, caller, idempotency_key, operator, user_of};
 pub use route::{Route, Who, route};
 pub use views::{
-    ClaimRow, LimitsBody, MineView, MovementRow, MovementsBody, PacketBody, ReferenceBody, ReportedRow, SendingBody,
-    ShareBody, SuspensionBody, Totals, Viewer, WalletBody, WithdrawalBody, WithdrawalRow, WithdrawalsBody,
+    ClaimRow, LimitsBody, MineView, MovementRow, MovementsBody, PacketBody, ReceiverBody, ReferenceBody, ReportedRow,
+    SendingBody, ShareBody, SuspensionBody, Totals, Viewer, WalletBody, WithdrawalBody, WithdrawalRow, WithdrawalsBody,
 };
 pub use withdrawal::{withdrawal_ended, withdrawal_made, withdrawal_of_operator, withdrawal_of_user};

@@ -81,6 +81,10 @@ pub enum Route<'a> {
     Sending,
     /// `PUT /operator/sending`
     DecideSending,
+    /// `GET /operator/webhooks`
+    Receiver,
+    /// `PUT /operator/webhooks`
+    EnableReceiver,
     /// A browser asks whether a page of another origin may call. API Gateway adds the headers that say so, but a browser reads
     /// them only in an answer of 2xx.
     Preflight,
@@ -155,6 +159,8 @@ impl<'a> Route<'a> {
             Self::Limits(_) => "getUserLimits",
             Self::Sending => "getSending",
             Self::DecideSending => "decideSending",
+            Self::Receiver => "getWebhooks",
+            Self::EnableReceiver => "enableWebhooks",
             Self::Preflight => "preflight",
         }
     }
@@ -251,6 +257,10 @@ pub fn route(request: &Request) -> Result<Route<'_>, Problem> {
         ["operator", "sending"] => {
             let is_write = *request.method() == Method::PUT;
             ("GET, HEAD, PUT", if is_write { Route::DecideSending } else { Route::Sending })
+        }
+        ["operator", "webhooks"] => {
+            let is_write = *request.method() == Method::PUT;
+            ("GET, HEAD, PUT", if is_write { Route::EnableReceiver } else { Route::Receiver })
         }
         ["wallets", user] => (READ, Route::Wallet(user)),
         ["wallets", user, "movements"] => (READ, Route::Movements(user)),

@@ -9,6 +9,7 @@ use crate::domain::{
     Reference, RequestKey, SendingDecision, Signer, Suspension, Terms, Timestamp, UserId, UserLimits, Wallet, WinLimit,
     Withdrawal, WithdrawalState, Won,
 };
+use crate::ledger::{ReceiverState, ReceiverStatus};
 use crate::service::{ListedClaim, NextRound, PacketTotals, PacketView, ReportedClaim, SelectionTotals, Share, Status};
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
@@ -423,6 +424,39 @@ impl<'a> SendingBody<'a> {
             reason: decision.and_then(|decision| decision.reason.as_ref()).map(OperatorReason::as_str),
             decided_at: decision.map(|decision| decision.at),
             by: decision.and_then(|decision| decision.by.as_ref()),
+        }
+    }
+}
+
+/// How the receiver of webhooks is.
+#[derive(Serialize)]
+pub struct ReceiverBody<'a> {
+    status: ReceiverStatus,
+    #[serde(serialize_with = "rfc3339_or_null")]
+    since: Option<Timestamp>,
+    last_answer: Option<&'a str>,
+    #[serde(serialize_with = "rfc3339_or_null")]
+    last_answer_at: Option<Timestamp>,
+    #[serde(serialize_with = "rfc3339_or_null")]
+    put_off_until: Option<Timestamp>,
+    #[serde(serialize_with = "rfc3339_or_null")]
+    oldest_waiting_at: Option<Timestamp>,
+    #[serde(serialize_with = "rfc3339_or_null")]
+    enabled_at: Option<Timestamp>,
+}
+
+impl<'a> ReceiverBody<'a> {
+    /// What is known of it at `now`.
+    pub fn new(receiver: &'a ReceiverState, now: Timestamp) -> Self {
+        let (status, since) = receiver.status(now);
+        Self {
+            status,
+            since,
+            last_answer: receiver.last_answer.as_deref(),
+            last_answer_at: receiver.last_answer_at,
+            put_off_until: receiver.put_off_until.filter(|until| now < *until),
+            oldest_waiting_at: receiver.oldest_at,
+            enabled_at: receiver.enabled_at,
         }
     }
 }

@@ -28,7 +28,7 @@ pub use items::SETTLED;
 pub use keys::due_shard;
 pub use movements::MovementCursor;
 pub use packet::{Due, Packet, SendOutcome, SendRequest};
-pub use receiver::ReceiverState;
+pub use receiver::{ReceiverState, ReceiverStatus};
 pub use refund::{REFUND_SLIPS_MAX, RefundOutcome};
 pub use wallet::DepositOutcome;
 pub use withdrawal::{EndOutcome, PendingCursor, WithdrawalOutcome};

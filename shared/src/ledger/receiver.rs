@@ -1,5 +1,7 @@
 //! The state of the receiver that receives webhooks. All processes that deliver share it.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::items;
@@ -34,6 +36,25 @@ pub struct ReceiverState {
     pub enabled_at: Option<Timestamp>,
 }
 
+/// How long no event is delivered before the receiver counts as failing.
+const FAILING_AFTER: Duration = Duration::from_hours(24);
+
+/// How a receiver is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReceiverStatus {
+    /// It takes what it is sent, as far as is known.
+    Well,
+    /// It failed last, less than a day ago.
+    Retrying,
+    /// It asked to be called later.
+    PutOff,
+    /// No event was delivered for a day.
+    Failing,
+    /// It said that it is gone. It is not called until it is enabled.
+    Disabled,
+}
+
 /// The attributes that a delivery removes.
 const OF_FAILURE: &[&str] = &["failing_since", "oldest_at"];
 /// The attributes that an operator removes.
@@ -43,6 +64,22 @@ impl ReceiverState {
     /// Whether it must not be called at `now`.
     pub fn is_held(&self, now: Timestamp) -> bool {
         self.disabled_at.is_some() || self.put_off_until.is_some_and(|until| now < until)
+    }
+
+    /// How it is at `now`, and since when.
+    pub fn status(&self, now: Timestamp) -> (ReceiverStatus, Option<Timestamp>) {
+        let has_failed = self.failing_since.is_some_and(|since| now >= since.after(FAILING_AFTER));
+        if self.disabled_at.is_some() {
+            (ReceiverStatus::Disabled, self.disabled_at)
+        } else if has_failed {
+            (ReceiverStatus::Failing, self.failing_since)
+        } else if self.is_held(now) {
+            (ReceiverStatus::PutOff, self.failing_since)
+        } else if self.failing_since.is_some() {
+            (ReceiverStatus::Retrying, self.failing_since)
+        } else {
+            (ReceiverStatus::Well, None)
+        }
     }
 
     /// What this has and `before` had not, or not so.
@@ -85,6 +122,12 @@ impl<T: Table> Ledger<T> {
     pub async fn enable_receiver(&self, at: Timestamp) -> Result<(), LedgerError> {
         let set = items::write(&ReceiverState { enabled_at: Some(at), ..ReceiverState::default() })?;
         self.change_receiver(set, OF_HOLD).await
+    }
+
+    /// Lets nobody call the receiver until an operator enables it.
+    pub async fn disable_receiver(&self, at: Timestamp) -> Result<(), LedgerError> {
+        let set = items::write(&ReceiverState { disabled_at: Some(at), ..ReceiverState::default() })?;
+        self.change_receiver(set, &[]).await
     }
 
     async fn change_receiver(&self, set: Item, remove: &'static [&'static str]) -> Result<(), LedgerError> {

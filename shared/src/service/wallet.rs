@@ -6,7 +6,7 @@ use crate::domain::{
     Suspension, Timestamp, UserId, UserLimits, Wallet, Withdrawal, WithdrawalEnd, WithdrawalRequest,
 };
 pub use crate::ledger::WithdrawalOutcome;
-use crate::ledger::{DepositOutcome, EndOutcome, Ledger, MovementCursor, PendingCursor, Slice};
+use crate::ledger::{DepositOutcome, EndOutcome, Ledger, MovementCursor, PendingCursor, ReceiverState, Slice};
 use crate::ports::{Clock, Table};
 
 /// The operator's use cases: money in and out of wallets.
@@ -108,6 +108,22 @@ impl<T: Table> Wallets<T> {
                 Ok(self.ledger.decide_sending(decision).await?)
             }
         }
+    }
+
+    /// What is known of the receiver of webhooks, and the time now.
+    pub async fn receiver(&self) -> Result<(ReceiverState, Timestamp), Failure> {
+        Ok((self.ledger.receiver().await?, self.clock.now()))
+    }
+
+    /// Lets the receiver of webhooks be called again as if it had never failed, or not at all. The same once more changes nothing.
+    pub async fn enable_receiver(&self, enabled: bool) -> Result<(ReceiverState, Timestamp), Failure> {
+        let (receiver, now) = self.receiver().await?;
+        match (enabled, receiver.disabled_at) {
+            (true, _) => self.ledger.enable_receiver(now).await?,
+            (false, None) => self.ledger.disable_receiver(now).await?,
+            (false, Some(_)) => {}
+        }
+        self.receiver().await
     }
 
     /// Up to `limit` movements of a user's wallet, the newest first, after `after`.

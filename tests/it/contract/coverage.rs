@@ -122,6 +122,7 @@ fn request<'a>(api: &'a Api, operation: &Operation<'_>, names: &Names<'_>) -> Ca
         "askWithdrawal" => (String::new(), json!({"id": "asked", "amount": 10})),
         "setUserLimits" => (String::new(), json!({"deposit_max": 1_000_000})),
         "decideSending" => (String::new(), json!({"paused": false})),
+        "enableWebhooks" => (String::new(), json!({"enabled": true})),
         "reportClaims" => (format!("?sender_id={0}&reference={0}", names.user), json!({})),
         "getReference" => (format!("?sender_id={}", names.user), json!({})),
         "closeReference" => (format!("?sender_id={}", names.user), json!({"reason": "reported"})),
@@ -364,6 +365,9 @@ async fn paused(tour: &mut Tour, api: &Api) {
     decide(&json!({"paused": false})).await.expect(200);
     api.put_item("OPERATOR#SENDING", "9999999999999", &[]).await;
     tour.all([api.get("/operator/sending"), decide(&json!({"paused": false}))]).await;
+    tour.saw(&api.put("/operator/webhooks").json(&json!({"enabled": 1})).await);
+    api.put_item("WEBHOOK#RECEIVER", "STATE", &[("disabled_at", AttributeValue::S("x".to_owned()))]).await;
+    tour.all([api.get("/operator/webhooks"), api.put("/operator/webhooks").json(&json!({"enabled": false}))]).await;
 }
 
 /// The local stack has no limit by default.

@@ -78,6 +78,7 @@ async fn each_request_has_one_line_and_each_grab_its_metrics() {
                 "getReference",
                 "closeReference",
                 "decideSending",
+                "enableWebhooks",
                 "listWithdrawals",
             ]
             .contains(&one)

@@ -223,6 +223,9 @@ impl Walk {
         self.send("send", wanted(3, 3_600), 403).await;
         self.ask(operator, ("DELETE", suspension), "", 204).await;
         self.ask(operator, ("PUT", "/operator/sending"), r#"{"paused":false}"#, 200).await;
+        for enabled in ["false", "true"] {
+            self.ask(operator, ("PUT", "/operator/webhooks"), &format!(r#"{{"enabled":{enabled}}}"#), 200).await;
+        }
 
         let sent = self.send("send", wanted(3, 3_600), 201).await;
         self.send("send", wanted(3, 3_600), 200).await;

@@ -88,6 +88,8 @@ fn spelled(route: &Route) -> (&'static str, String) {
         Route::SetLimits(user) => ("PUT", format!("/operator/users/{user}/limits")),
         Route::Sending => ("GET", "/operator/sending".to_owned()),
         Route::DecideSending => ("PUT", "/operator/sending".to_owned()),
+        Route::Receiver => ("GET", "/operator/webhooks".to_owned()),
+        Route::EnableReceiver => ("PUT", "/operator/webhooks".to_owned()),
         Route::Referenced => ("GET", "/operator/packets".to_owned()),
         Route::ReportedClaims => ("GET", "/operator/claims".to_owned()),
         Route::Reference(reference) => ("GET", format!("/operator/references/{reference}")),
