@@ -12,8 +12,8 @@ use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-/// A table that is too busy for keys with `busy` in them when a batch names them, that has items with nothing in them for keys with
-/// `broken`, and that answers requests for keys with `slow` after three seconds. It has no other items, and answers all else at once.
+/// A table that is too busy for keys with `busy` in them when a batch names them, and that has items with nothing in them for keys with
+/// `broken`. It has no other items. It answers requests for keys with `slow` after three seconds, and all else at once.
 #[derive(Clone, Debug, Default)]
 pub struct Throttled {
     batches: Arc<Mutex<Vec<Instant>>>,
