@@ -218,7 +218,8 @@ INSTRUCTIONS = re.findall(r"^([A-Z]+) (.+)$", DOCKERFILE, re.M)
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
 SERVICES = COMPOSE["services"]
 # A name with a version of two or more numbers, or with that and a variant, such as rust:1.95.0-slim-trixie.
-PINNED = re.compile(r"[a-z/]+:\d+(\.\d+)+(-[a-z-]+)?")
+# Renovate adds the digest.
+PINNED = re.compile(r"[a-z/]+:\d+(\.\d+)+(-[a-z-]+)?(@sha256:[0-9a-f]{64})?")
 
 
 def of(name):
@@ -247,6 +248,11 @@ def test_each_image_is_pinned():
 def test_the_image_that_builds_has_the_toolchain_of_the_repository():
     channel = tomllib.loads((ROOT / "rust-toolchain.toml").read_text())["toolchain"]["channel"]
     assert arguments()["RUST_IMAGE"].startswith(f"rust:{channel}-")
+
+
+def test_renovate_pins_images_and_actions_by_digest():
+    extended = json.loads((ROOT / "renovate.json").read_text())["extends"]
+    assert {"docker:pinDigests", "helpers:pinGitHubActionDigests"} <= set(extended)
 
 
 def test_renovate_raises_both_rust_versions_together():
