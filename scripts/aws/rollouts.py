@@ -259,3 +259,15 @@ def under_alarm(stack):
 @tries("past an alarm", *DEPLOYED, "Alarm")
 def past_alarm(stack):
     return f"Rollout=AllAtOnce moved requests to version {stack.move()}, although the alarm is raised"
+
+
+# The runbook stops functions so. A deployment must not start them again.
+@tries("a stopped function", *DEPLOYED)
+def stopped(stack):
+    client, given = stack.client("lambda"), {"FunctionName": stack.ids[FUNCTION]}
+    client.put_function_concurrency(**given, ReservedConcurrentExecutions=0)
+    version = stack.move()
+    left = client.get_function_concurrency(**given).get("ReservedConcurrentExecutions")
+    if left != 0:
+        raise Wrong(f"the deployment of version {version} changed a reserved concurrency of 0 to {left}: functions that are stopped run again")
+    return f"the deployment of version {version} left a reserved concurrency of 0"

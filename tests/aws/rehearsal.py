@@ -279,9 +279,11 @@ class Night:
         for name in ["transfers.csv", "bank-2026-11-21.csv"]:
             (self.folder / name).write_text("id,kind,user,amount,currency,time\n")
         deploy = client("codedeploy")
-        deploy.create_application(applicationName="app", computePlatform="Lambda")
-        deploy.create_deployment_group(applicationName="app", deploymentGroupName="Grab", serviceRoleArn=f"arn:aws:iam::{ACCOUNT}:role/r")
-        deploy.create_deployment(applicationName="app", deploymentGroupName="Grab")
+        for application, group in (self.stack.ids["ServerlessDeploymentApplication"], "Grab"), ("another", "Other"):
+            deploy.create_application(applicationName=application, computePlatform="Lambda")
+            role = f"arn:aws:iam::{ACCOUNT}:role/r"
+            deploy.create_deployment_group(applicationName=application, deploymentGroupName=group, serviceRoleArn=role)
+            deploy.create_deployment(applicationName=application, deploymentGroupName=group)
         now = datetime.datetime.now(datetime.timezone.utc)
         [described] = client("cloudformation").describe_stacks(StackName=STACK)["Stacks"]
         key = described["StackId"].split("/")[2]

@@ -40,6 +40,7 @@ class Account(test_releases.Account):
         self.fault, self.exists, self.given, self.now_s = fault, False, {}, 0.0
         # The status of the stack after the next step, if there is no deployment. Whether the group has the alarm, and that is raised.
         self.next, self.watched, self.alarmed = None, False, False
+        self.concurrency = {}
 
     def client(self, service):
         return Client(self, service)
@@ -97,6 +98,8 @@ class Account(test_releases.Account):
         self.watched, self.next = rollout != "AllAtOnce", "UPDATE_COMPLETE"
         if self.given["Release"] == was["Release"]:
             return
+        if self.fault == "a deployment starts it again":
+            self.concurrency = {}
         self.versions["Settle"] += 1
         new, fails = self.versions["Settle"], self.given["Release"] == FAILING.get(self.fault)
         gradual = rollout != "AllAtOnce" and self.fault != "no canary"
@@ -165,6 +168,13 @@ class Account(test_releases.Account):
         value = "{{resolve:secretsmanager:x}}" if self.fault == "the reference itself" else KEY
         return {"Environment": {"Variables": {"EDGE_KEY": value}}}
 
+    def put_function_concurrency(self, FunctionName, ReservedConcurrentExecutions):
+        assert FunctionName == "the-Settle"
+        self.concurrency = {"ReservedConcurrentExecutions": ReservedConcurrentExecutions}
+
+    def get_function_concurrency(self, FunctionName):
+        return self.concurrency
+
     def get_secret_value(self, SecretId):
         assert SecretId == "EdgeKey"
         return {"SecretString": KEY}
@@ -200,11 +210,11 @@ def run(monkeypatch, fault=None):
 def test_where_all_of_it_holds_it_says_so_and_deletes_the_stack(monkeypatch):
     held, found, account = run(monkeypatch)
     assert held and {kind for kind, _ in found.values()} == {"held"}, found
-    assert list(found) == [subject for subject, _, _ in rollouts.TRIES] and len(found) == 9
+    assert list(found) == [subject for subject, _, _ in rollouts.TRIES] and len(found) == 10
     assert "codeDeployRollback Succeeded, its hook Succeeded" in found["the way back"][1]
     assert "from version 4 to 2, and the next deployment moved them to 5" in found["after the good one"][1]
     assert found["under an alarm"][1].count("Failed (planted)") == 2
-    assert account.at() == [6]
+    assert account.at() == [7]
     assert account.now_s < 300, "each wait ends once what it waits for is there"
 
 
@@ -229,6 +239,7 @@ def test_it_says_what_all_at_once_does_under_an_alarm(monkeypatch):
         ("a deployment after a rollback fails", "after a rollback", "requests go to version 2 in place of 4: planted"),
         ("a deployment after the good release was left fails", "after the good one", "requests go to version 2 in place of 5: planted"),
         ("a canary ignores alarms", "under an alarm", "a canary is Succeeded"),
+        ("a deployment starts it again", "a stopped function", "version 7 changed a reserved concurrency of 0 to None"),
         ("the alarm stops it", "past an alarm", "requests go to version 5 in place of 6: planted"),
     ],
 )

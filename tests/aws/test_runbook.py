@@ -56,6 +56,11 @@ def test_the_commands_in_its_sentences_run(night, command):
     assert right, said
 
 
+def test_the_deployments_are_the_stacks_own(night):
+    right, said = night.run(PREPARATION, "deployments")
+    assert right and re.search("\tGrab\t", said) and "Other" not in said, said
+
+
 def test_an_attacker_is_found_stopped_and_let_in_again(night):
     packet = night.send("attacked")
     right, said = night.run(PREPARATION, BLOCKS["Somebody with valid tokens attacks 2"])

@@ -68,7 +68,7 @@ def account(tmp_path):
     server = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     while not (listens := re.search(r"Running on http://127.0.0.1:(\d+)", server.stderr.readline())):
         assert server.poll() is None
-    # A program that writes to a full pipe waits.
+    # A server whose pipe is full would wait.
     threading.Thread(target=server.stderr.read, daemon=True).start()
     yield Account(tmp_path, listens[1])
     server.terminate()
