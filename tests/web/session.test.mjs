@@ -34,6 +34,53 @@ browse('a token in the fragment is accepted, and a message from the page’s own
   assert.equal(await page.locator('a[href="#/rush"]').count(), 0, 'the rush exists only on the local stack');
 });
 
+browse('a link with another user’s token asks before it replaces the session, at its start and while the page is open', async () => {
+  const page = await person({ locale: 'en-US' });
+  await configure(page, { kind: 'token', origins: [] });
+  const [ours, renewed, theirs] = [tokenOf({ sub: 'zoe', n: 1 }), tokenOf({ sub: 'zoe', n: 2 }), tokenOf({ sub: 'mallory' })];
+  /** @type {string[]} */
+  const given = [];
+  await page.route(/\/(me|packets)\//, (route) => {
+    const token = route.request().headers()['authorization']?.replace('Bearer ', '') ?? '';
+    given.push(token);
+    return route.fulfill({ json: mineOf(token === theirs ? 'mallory' : 'zoe') });
+  });
+  await page.goto(`${stack.url}/#token=${ours}&to=/mine`);
+  await page.waitForSelector('.purse');
+  given.length = 0;
+  for (const isOpen of [true, false]) {
+    if (isOpen) await page.evaluate((token) => location.assign(`#token=${token}&to=/p/38FS4S83HF3Y07WMYNH727QYT0`), theirs);
+    else {
+      await page.goto(`${stack.url}/config.json`);
+      await page.goto(`${stack.url}/#token=${theirs}&to=/p/38FS4S83HF3Y07WMYNH727QYT0`);
+    }
+    await page.waitForSelector('.notice[data-kind=other-user]');
+    assert.ok(!page.url().includes('token'), page.url());
+    assert.match((await textOf(page, '.notice')).replace(/[\u2066-\u2069]/g, ''), /You are signed in as zoe\. The link signs you in as mallory/);
+    assert.match(await textOf(page, '.bar .user'), /zoe/);
+    assert.equal(given.length, 0, 'nothing is asked in either name before the decision');
+    await page.click('.notice button:first-of-type');
+    await page.waitForFunction(() => !document.querySelector('.notice[data-kind=other-user]'));
+    await page.goto(`${stack.url}/#/mine`);
+    await page.waitForSelector('.purse');
+    assert.ok(!given.includes(theirs));
+    given.length = 0;
+  }
+  // The same user's next token needs no question, and what is no token changes nothing.
+  await page.goto(`${stack.url}/#token=x&to=/mine/sent`);
+  await page.goto(`${stack.url}/#token=${renewed}&to=/mine`);
+  await page.waitForSelector('.purse');
+  assert.match(await textOf(page, '.bar .user'), /zoe/);
+  await page.goto(`${stack.url}/#token=${theirs}&to=/mine`);
+  await page.waitForSelector('.notice[data-kind=other-user]');
+  await assertAccessible(page, 'the question whose session it is');
+  given.length = 0;
+  await page.click('.notice button:last-of-type');
+  await page.waitForSelector('.purse');
+  assert.match(await textOf(page, '.bar .user'), /mallory/);
+  assert.deepEqual([...new Set(given)], [theirs]);
+});
+
 browse('Cognito’s code flow with PKCE', async () => {
   const page = await person({ locale: 'en-US' });
   const domain = 'https://auth.test';

@@ -5,7 +5,7 @@ import { config, expectPacket, home, loadConfig, me, session, useSession } from 
 import { byId, glyph, h } from './dom.js';
 import { LANGUAGES, language, loadTexts, switchLanguage, t } from './i18n.js';
 import { forgetPeople, isolated, meet, preparePeople } from './people.js';
-import { chooseLocalUser, isFlowLost, isUserId, localUsers, openSession, startCodeFlow, tokenFromEmbedder } from './session.js';
+import { chooseLocalUser, decide, isFlowLost, isUserId, localUsers, offered, openSession, startCodeFlow, tokenFromEmbedder } from './session.js';
 
 /** @typedef {(root: HTMLElement, signal: AbortSignal, ...parts: string[]) => void | Promise<void>} Screen */
 
@@ -52,6 +52,7 @@ async function show() {
   frame();
   const root = byId('main');
   if (!session) return signIn(root, signal);
+  if (offered) return chooseSession(root, offered.userId);
   const path = route();
   const [title, load, parts] = match(path);
   document.title = t(title);
@@ -129,6 +130,25 @@ function focusTitle(root, signal) {
   const waiting = new MutationObserver(() => focus() && waiting.disconnect());
   waiting.observe(root, { childList: true });
   signal.addEventListener('abort', () => waiting.disconnect());
+}
+
+/** Asks whose session the page has from now on. @param {HTMLElement} root @param {string} other */
+async function chooseSession(root, other) {
+  const name = isUserId(other) ? other : '…';
+  await meet([me(), name]).catch(() => {});
+  const values = { user: isolated(me()), other: isolated(name) };
+  const choice = (/** @type {boolean} */ isTaken, /** @type {Key} */ text) =>
+    h('button', { class: isTaken ? 'button plain' : 'button', onClick: () => (decide(isTaken), void open().then(show)) }, t(text, values));
+  root.replaceChildren(
+    h(
+      'section',
+      { class: 'notice', 'data-kind': 'other-user' },
+      h('h1', { tabindex: '-1' }, t('signin.other')),
+      h('p', null, t('signin.other.text', values)),
+      choice(false, 'signin.other.stay'),
+      choice(true, 'signin.other.take'),
+    ),
+  );
 }
 
 /** @param {HTMLElement} root @param {AbortSignal} signal */
@@ -223,7 +243,7 @@ async function prepare() {
   preparePeople();
   await open();
   const packetId = /^\/p\/([^/]+)$/.exec(route())?.[1];
-  if (session && packetId) expectPacket(packetId);
+  if (session && !offered && packetId) expectPacket(packetId);
 }
 
 // The address will change its folder; the icon's does not.

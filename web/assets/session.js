@@ -30,6 +30,8 @@ const EMBEDDER_WITHIN_MS = 4_000;
 /** Tokens that the service refused. The page does not take them again. @type {Set<string>} */
 const refused = new Set();
 
+/** Another user whose token a link has brought. The session stays that of the user before until they decide. @type {{userId: string, token: string} | null} */
+export let offered = null;
 /** Whether Cognito sent the user back to a page that no longer knows that it asked. */
 export let isFlowLost = false;
 
@@ -152,11 +154,24 @@ function takeFragment(takesToken) {
   const ticket = given.get('ticket');
   if (!token && !ticket) return;
   const to = given.get('to') ?? (packetFragment().slice(1) || '/');
-  if (token) tab.set(TOKEN, token);
+  if (token) takeToken(token);
   const packet = to.split('/')[2];
   if (packet && ticket && /^[\w-]+(\.[\w-]+){2}$/.test(ticket)) tab.set(TICKET + packet, ticket);
   // Removed from the address at once: otherwise they would stay in the history and in links that users copy.
   history.replaceState(null, '', `${home()}#${to}`);
+}
+
+/** Takes a token from a link, which may be a stranger's. @param {string} token */
+function takeToken(token) {
+  const [mine, userId] = [subjectOf(tab.get(TOKEN) ?? ''), subjectOf(token)];
+  offered = mine === null || mine === userId || userId === null ? null : { userId, token };
+  if (!offered && (mine === null || userId !== null)) tab.set(TOKEN, token);
+}
+
+/** The user decides whose session the page has from now on. @param {boolean} isTaken */
+export function decide(isTaken) {
+  if (isTaken && offered) tab.set(TOKEN, offered.token);
+  offered = null;
 }
 
 /** Shows the ticket of one packet for another one too that has none. @param {string} from @param {string} to */
