@@ -129,7 +129,8 @@ impl Local {
         let stores_file = match kept {
             Some(folder) => {
                 let unusable = |source| DataDirError::Unusable { path: folder.to_owned(), source };
-                Some(stores_file::write(folder, &settings, webhooks.as_ref().map(|_| &*gateway)).map_err(unusable)?)
+                let gateway = webhooks.as_ref().map(|_| &*gateway);
+                Some(stores_file::write(folder, &settings, &config.policy.currency, gateway).map_err(unusable)?)
             }
             None => None,
         };

@@ -15,9 +15,10 @@ const NAME: [&str; 2] = ["stores", ".env"];
 /// Writes the stores' addresses into `folder`, as variables of the environment: `hongbao-admin` finds the stores by them. A given address may
 /// contain a password, so nobody else may read the file. It exists until it is dropped. `gateway` is the stack's own address if it has
 /// webhooks, whose queues are there.
-pub fn write(folder: &Path, settings: &Settings, gateway: Option<&str>) -> io::Result<NamedTempFile> {
+pub fn write(folder: &Path, settings: &Settings, currency: &str, gateway: Option<&str>) -> io::Result<NamedTempFile> {
     let mut values = vec![
         ("TABLE_NAME", settings.table.clone()),
+        ("CURRENCY", currency.to_owned()),
         ("REDIS_URL", settings.redis_url.clone()),
         ("REDIS_CLUSTER", settings.redis_cluster.to_string()),
         ("AWS_ENDPOINT_URL_DYNAMODB", settings.dynamodb_url.clone()),

@@ -346,7 +346,7 @@ async fn any_event_is_delivered_again_by_its_id_or_its_time() {
     api.local.stop().await;
 }
 
-/// 13. So is one of a withdrawal, in the currency that the operator names.
+/// 13. So is one of a withdrawal, in the currency that the file of stores names.
 #[tokio::test]
 async fn an_event_of_a_withdrawal_is_delivered_again_by_its_id_or_its_time() {
     let (folder, receiver) = (tempfile::tempdir().unwrap(), Receiver::start().await);
@@ -363,15 +363,11 @@ async fn an_event_of_a_withdrawal_is_delivered_again_by_its_id_or_its_time() {
     };
     let ids: Vec<String> = receiver.taken.lock().unwrap().keys().cloned().collect();
     let by_id: Vec<&str> = std::iter::once("deliver").chain(ids.iter().map(String::as_str)).collect();
-    let (code, shown) = operate(folder.path(), &by_id).await;
-    assert_eq!((code, &shown["errors"]), (2, &json!("error: events of withdrawals need --currency\n")));
-    let by_id = [&by_id[..], &["--currency", "CNY"]].concat();
     assert_eq!(operate(folder.path(), &by_id).await, (0, json!({"events": 2})));
     poll("again", async || (deliveries("requested") == 2 && deliveries("posted") == 2).then_some(())).await;
     // From the first moment on, and before the second one.
     let [from, to] = [&asked["at"], &posted["ended_at"]].map(|at| at.as_str().unwrap());
-    let by_time = ["deliver", "--from", from, "--to", to, "--currency", "CNY"];
-    assert_eq!(operate(folder.path(), &by_time).await, (0, json!({"events": 1})));
+    assert_eq!(operate(folder.path(), &["deliver", "--from", from, "--to", to]).await, (0, json!({"events": 1})));
     poll("once more", async || (deliveries("requested") == 3).then_some(())).await;
     for (id, bodies) in &*receiver.bodies.lock().unwrap() {
         assert_eq!(bodies.len(), 1, "{id}: {bodies:?}");
