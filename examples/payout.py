@@ -36,8 +36,9 @@ waiting, WAITING_MAX, BODY_MAX, pool = set(), 1000, 1 << 16, ThreadPoolExecutor(
 
 def call(method, url, body=None, timeout=4):
     """Returns the JSON of a 2xx answer. Anything else is an exception, and so a doubt: the outcome is unknown."""
-    # On AWS: sign each request to the engine with Signature Version 4 here, for example with botocore's SigV4Auth.
-    request = urllib.request.Request(url, body and json.dumps(body).encode(), {"Content-Type": "application/json"}, method=method)
+    data, headers = body and json.dumps(body).encode(), {"Content-Type": "application/json"}
+    # On AWS, for the engine: | signing.headers(method, url, data), of examples/signing.py.
+    request = urllib.request.Request(url, data, headers, method=method)
     with urllib.request.urlopen(request, timeout=timeout) as answer:
         return json.load(answer)
 

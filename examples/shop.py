@@ -19,7 +19,7 @@ def doubt(response):
 
 
 HOOKS = {"event_hooks": {"response": [doubt]}}
-# On AWS: httpx_args=HOOKS | {"auth": ...}, with an httpx.Auth that signs with Signature Version 4.
+# On AWS: httpx_args=HOOKS | {"auth": signing.signed}, of examples/signing.py.
 operator = Client(base_url=URL, httpx_args=HOOKS)
 
 

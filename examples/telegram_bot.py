@@ -48,6 +48,7 @@ class Refused(Exception):
 def call(method, url, body, headers, timeout):
     """Returns the status and the JSON of an answer; 0 and {} if there is none."""
     data = None if body is None else json.dumps(body).encode()
+    # On AWS, for the engine: | signing.headers(method, url, data), of examples/signing.py.
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"} | headers, method=method)
     try:
         try:
@@ -61,9 +62,9 @@ def call(method, url, body, headers, timeout):
 
 def engine(method, path, body=None, key=None):
     """Asks the engine as the operator. It repeats what got no answer: it is the same request, so it counts once."""
-    # On AWS: sign each request with Signature Version 4 here, for example with botocore's SigV4Auth.
+    headers = {"Idempotency-Key": key} if key else {}
     for tries in range(3):
-        status, answer = call(method, HONGBAO_URL + path, body, {"Idempotency-Key": key} if key else {}, 4)
+        status, answer = call(method, HONGBAO_URL + path, body, headers, 4)
         if (status not in (0, 429) and status < 500) or answer.get("code") == "sending-paused":  # Nothing was sent.
             return status, answer
         time.sleep(0.2 * 2**tries)

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
-import { copyFile, readFile, rm, symlink } from 'node:fs/promises';
+import { copyFile, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -89,6 +89,91 @@ const referenceOf = (command) => {
   const signature = createHmac('sha256', TELEGRAM_TOKEN).update(`${GROUP}.${command}.tg:${ANN}`).digest('hex').slice(0, 24);
   return `tg:${GROUP}.${command}.${signature}`;
 };
+
+const KEYS = { AWS_ACCESS_KEY_ID: 'AKIDEXAMPLE', AWS_SECRET_ACCESS_KEY: 'wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY', AWS_SESSION_TOKEN: 'token/of+a=session' };
+/** @typedef {{method: string, url: string, headers: import('node:http').IncomingHttpHeaders, body: string}} Arrived */
+
+/** Returns the signature of what arrived, by the JavaScript library of AWS. @param {Arrived} arrived @returns {Promise<string>} */
+async function bySmithy({ method, url, headers, body }) {
+  const packages = repository('tests/clients/tools/node_modules');
+  const [{ SignatureV4 }, { Sha256 }] = await Promise.all([import(`${packages}/@smithy/signature-v4/dist-cjs/index.js`), import(`${packages}/@aws-crypto/sha256-js/build/main/index.js`)]);
+  const credentials = { accessKeyId: KEYS.AWS_ACCESS_KEY_ID, secretAccessKey: KEYS.AWS_SECRET_ACCESS_KEY };
+  const signer = new SignatureV4({ service: 'execute-api', region: 'ap-east-1', credentials, sha256: Sha256, applyChecksum: false });
+  const { pathname: path, searchParams, hostname } = new URL(url);
+  const at = /** @type {string} */ (headers['x-amz-date']).replace(/^(....)(..)(..T..)(..)(..Z)$/, '$1-$2-$3:$4:$5');
+  const signed = await signer.sign({ method, protocol: 'http:', hostname, path, query: Object.fromEntries(searchParams), headers: signedOf(headers), body }, { signingDate: new Date(at) });
+  return signed.headers.authorization.split('Signature=')[1];
+}
+
+/** The headers that a signature covers. @param {import('node:http').IncomingHttpHeaders} headers */
+const signedOf = (headers) => Object.fromEntries((/SignedHeaders=([^,]+)/.exec(headers.authorization ?? '')?.[1] ?? '').split(';').map((name) => [name, headers[name]]));
+
+/** Returns the signatures of what arrived, by the Python library of AWS. @param {Arrived[]} arrived @returns {Promise<string[]>} */
+async function byBotocore(arrived) {
+  const code = `
+import json, sys
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.session import Session
+for each in json.loads(sys.argv[1]):
+    request = AWSRequest(each["method"], each["url"], each["signed"], each["body"])
+    request.context["timestamp"] = each["signed"]["x-amz-date"]
+    auth = SigV4Auth(Session().get_credentials(), "execute-api", "ap-east-1")
+    print(auth.signature(auth.string_to_sign(request, auth.canonical_request(request)), request))`;
+  return (await python(['-c', code, JSON.stringify(arrived.map((each) => ({ ...each, signed: signedOf(each.headers) })))], KEYS)).trim().split('\n');
+}
+
+test('the recipes in TypeScript and in Python sign as both libraries of AWS do', async () => {
+  /** @type {Arrived[]} */
+  const arrived = [];
+  const onward = new URL(stack.url);
+  const proxy = createServer(async (request, response) => {
+    const chunks = [];
+    for await (const chunk of request) chunks.push(chunk);
+    const { method = '', headers } = request;
+    const body = Buffer.concat(chunks).toString();
+    arrived.push({ method, url: `http://${headers.host}${request.url}`, headers, body });
+    const answer = await fetch(`${onward.origin}${request.url}`, { method, headers: { 'content-type': 'application/json' }, ...(body && { body }) });
+    response.writeHead(answer.status, { 'content-type': 'application/json' }).end(await answer.text());
+  });
+  await once(proxy.listen(0, '127.0.0.1'), 'listening');
+  const { port } = /** @type {import('node:net').AddressInfo} */ (proxy.address());
+  const env = { ...KEYS, AWS_REGION: 'ap-east-1', HONGBAO_URL: `http://127.0.0.1:${port}` };
+  try {
+    await copyFile(repository('examples/signing.ts'), join(app.folder, 'signing.ts'));
+    for (const scope of ['@smithy', '@aws-crypto', '@aws-sdk']) await symlink(repository(`tests/clients/tools/node_modules/${scope}`), join(app.folder, 'node_modules', scope));
+    await writeFile(
+      join(app.folder, 'operator.ts'),
+      `import { Hongbao } from 'hongbao-client';
+      import { signingFetch } from './signing.js';
+      const operator = new Hongbao({ baseUrl: process.env['HONGBAO_URL'] ?? '', fetch: signingFetch('ap-east-1') });
+      await operator.deposit('tg:7&+', 'typescript', 500);
+      const { movements } = await operator.movements('tg:7&+', { from: '2026-01-01T00:00:00+08:00', kind: 'deposit' });
+      console.log(movements.length);`,
+    );
+    const types = ['--types', 'node', '--typeRoots', repository('tests/clients/tools/node_modules/@types')];
+    const options = ['--strict', '--skipLibCheck', '--module', 'nodenext', '--target', 'es2023', ...types];
+    await run(repository('tests/clients/tools/node_modules/.bin/tsc'), [...options, 'operator.ts'], app.folder);
+    assert.equal((await run('node', ['operator.js'], app.folder, env)).trim(), '1');
+    const code = `
+import urllib.request, shop, signing
+from hongbao_client import Client
+from hongbao_client.models import MovementRequest
+operator = Client(base_url=shop.URL, httpx_args=shop.HOOKS | {"auth": signing.signed})
+shop.ask(shop.deposit, "tg:7&+", "python", client=operator, body=MovementRequest(amount=500))
+url = shop.URL + "/wallets/tg%3A7%26%2B/movements?from=2026-01-01T00%3A00%3A00%2B08%3A00&kind=deposit"
+print(urllib.request.urlopen(urllib.request.Request(url, headers=signing.headers("GET", url))).status)`;
+    assert.equal((await python(['-c', code], env)).trim(), '200');
+  } finally {
+    proxy.closeAllConnections();
+    await new Promise((resolve) => proxy.close(resolve));
+  }
+  assert.equal(arrived.length, 4);
+  const given = arrived.map(({ headers }) => headers.authorization?.split('Signature=')[1]);
+  assert.deepEqual(await Promise.all(arrived.map(bySmithy)), given);
+  assert.deepEqual(await byBotocore(arrived), given);
+  for (const { headers } of arrived) assert.deepEqual([headers['x-amz-security-token'], 'x-amz-security-token' in signedOf(headers)], [KEYS.AWS_SESSION_TOKEN, true]);
+});
 
 /** Starts a server that answers so, one after the other, and then always with the last. @param {[number, string][]} answers */
 async function answering(answers) {
