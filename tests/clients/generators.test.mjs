@@ -2,7 +2,7 @@
 // of the walk-through on a running stack.
 
 import assert from 'node:assert/strict';
-import { cp, mkdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { before, test } from 'node:test';
 
 import { startStack } from '../web/harness.mjs';
@@ -20,8 +20,16 @@ before(async () => {
 
 /** @param {string} name @param {string[]} args @param {Record<string, string>} [env] */
 const tool = (name, args, env) => run(`${TOOLS}/node_modules/.bin/${name}`, args, MADE, env);
-/** @param {string} generator @param {string} output */
-const openapiGenerator = (generator, output) => run(repository('.tools/clients/bin/openapi-generator-cli'), ['generate', '-i', DOCUMENT, '-g', generator, '-o', output], MADE);
+/** The flags that INTEGRATE names for a tool. @param {string} name @param {string} [first] */
+async function flags(name, first = '-') {
+  const page = await readFile(repository('docs/INTEGRATE.md'), 'utf8');
+  const rows = [...page.matchAll(/^\| `([^`]+)` \| [^|]+ \| `([^|]+)` \|/gm)];
+  const [, , given] = rows.find(([, tool, text = '']) => tool === name && text.startsWith(first)) ?? assert.fail(`${name} ${first}`);
+  return (given ?? '').split(' ');
+}
+/** @param {string} generator @param {string} output @param {string[]} [more] */
+const openapiGenerator = async (generator, output, more = []) =>
+  run(repository('.tools/clients/bin/openapi-generator-cli'), ['generate', '-i', DOCUMENT, '-o', output, ...(await flags('openapi-generator-cli', `-g ${generator}`)), ...more], MADE);
 
 /** Every rule that a linter recommends holds; there is no exception. */
 test('Redocly and Spectral find nothing', async () => {
@@ -60,11 +68,7 @@ test('Prism serves the examples', async () => {
 /** How each generator makes a client in a folder, for the stack at `url`. @type {Record<string, (folder: string, url: string) => Promise<unknown>>} */
 const TYPESCRIPT = {
   'openapi-fetch': (folder) => tool('openapi-typescript', [DOCUMENT, '-o', `${folder}/generated.d.ts`]),
-  'hey-api': async (folder) => {
-    const config = { input: DOCUMENT, output: `${folder}/generated`, plugins: ['@hey-api/typescript', '@hey-api/sdk', '@hey-api/client-fetch', 'zod'] };
-    await writeFile(`${folder}/config.mjs`, `export default ${JSON.stringify(config)};`);
-    await tool('openapi-ts', ['-f', `${folder}/config.mjs`]);
-  },
+  'hey-api': async (folder) => tool('openapi-ts', ['-i', DOCUMENT, '-o', `${folder}/generated`, ...(await flags('@hey-api/openapi-ts'))]),
   orval: async (folder, baseUrl) => {
     const of = (/** @type {object} */ output) => ({ input: DOCUMENT, output });
     const client = of({ target: `${folder}/generated/client.ts`, client: 'fetch', baseUrl });
@@ -95,8 +99,8 @@ for (const [name, generate] of Object.entries(TYPESCRIPT)) {
 const PYTHON = {
   openapi_python_client: (folder) => symlink(repository('target/python/hongbao-client/hongbao_client'), `${folder}/hongbao_client`),
   openapi_generator: (folder) => openapiGenerator('python', folder),
-  models: (folder) => {
-    const model = ['--output-model-type', 'pydantic_v2.BaseModel', '--target-python-version', '3.11', '--use-annotated', '--formatters', 'builtin'];
+  models: async (folder) => {
+    const model = ['--output-model-type', 'pydantic_v2.BaseModel', '--target-python-version', '3.11', '--formatters', 'builtin', ...(await flags('datamodel-code-generator'))];
     return python(['-m', 'datamodel_code_generator', '--input', DOCUMENT, '--input-file-type', 'openapi', '--output', `${folder}/generated.py`, ...model]);
   },
 };
@@ -114,3 +118,29 @@ for (const [name, generate] of Object.entries(PYTHON)) {
     }
   });
 }
+
+/** Generators that know no `const`, such as that for Go, tell the variants of a `oneOf` apart by `pattern`. */
+test('each constant is a pattern too', async () => {
+  const lines = (await readFile(DOCUMENT, 'utf8')).split('\n');
+  const constants = lines.flatMap((line, place) => {
+    const [, indent, value] = /^( {10,})const: (\w+)$/.exec(line) ?? [];
+    return value ? [[value, lines[place + 1] === `${indent}pattern: '^${value}$'`]] : [];
+  });
+  assert.ok(constants.length >= 28, `${constants.length}`);
+  assert.deepEqual(constants.filter(([, hasPattern]) => !hasPattern), []);
+});
+
+test('openapi-generator: the walk-through in Go', async () => {
+  const [stack, folder] = [await startStack(), `${MADE}/go`];
+  try {
+    await mkdir(folder);
+    const more = ['--package-name', 'client', '--additional-properties', 'withGoMod=false', '--global-property', 'models,apis,supportingFiles,modelDocs=false,apiDocs=false,modelTests=false,apiTests=false'];
+    await openapiGenerator('go', `${folder}/client`, more);
+    await cp(`${TOOLS}/walk.go`, `${folder}/walk.go`);
+    await writeFile(`${folder}/go.mod`, 'module walk\n\ngo 1.23\n');
+    await run(repository('.tools/clients/bin/go'), ['build', '-o', 'walk', '.'], folder, { GOTOOLCHAIN: 'local', GOFLAGS: '-mod=mod' });
+    assert.match(await run(`${folder}/walk`, [stack.url], folder), /the walk-through works/);
+  } finally {
+    await stack.stop();
+  }
+});
