@@ -27,6 +27,8 @@ pub enum Name {
     Of(UserId, Own),
     /// The state of the receiver of webhooks, which says nothing of money.
     Receiver,
+    /// That a packet is sold out. Its decisions say what became of its money.
+    SoldOut(PacketId),
     /// A decision of the operator about sending, which says nothing of money either.
     Sending,
     /// An order to close packets. The packets themselves say what became of their money.
@@ -66,6 +68,10 @@ impl Name {
             ["PACKET", id, "META"] => {
                 let id = id.parse().ok()?;
                 (Self::Packet(id), keys::packet(id))
+            }
+            ["SOLDOUT", id, "STATE"] => {
+                let id = id.parse().ok()?;
+                (Self::SoldOut(id), keys::sold_out(id))
             }
             ["PART", id, index, "AMOUNTS"] => {
                 let part = PartId { packet: id.parse().ok()?, index: index.parse().ok()? };

@@ -6,6 +6,7 @@
 /** @typedef {import('./api.d.ts').components['schemas']} Schemas */
 /** @typedef {Schemas['PacketSent']} PacketSent */
 /** @typedef {Schemas['SlipClaimed']} SlipClaimed */
+/** @typedef {Schemas['PacketSoldOut']} PacketSoldOut */
 /** @typedef {Schemas['PacketClosed']} PacketClosed */
 /** @typedef {Schemas['PacketSettled']} PacketSettled */
 /** @typedef {Schemas['PacketRefunded']} PacketRefunded */

@@ -22,6 +22,8 @@ pub enum Event {
     PacketSent(PacketSent),
     /// A user owns a slip for good.
     SlipClaimed(SlipClaimed),
+    /// Every slip of a packet is claimed.
+    PacketSoldOut(PacketSoldOut),
     /// The operator closed a packet.
     PacketClosed(PacketClosed),
     /// Every slip of a packet has a decision.
@@ -73,6 +75,23 @@ pub struct SlipClaimed {
     pub currency: String,
     #[serde(alias = "at", with = "rfc3339")]
     pub grabbed_at: Timestamp,
+}
+
+/// See [`Event::PacketSoldOut`].
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "openapi.yaml describes the fields")]
+pub struct PacketSoldOut {
+    pub packet_id: PacketId,
+    pub sender_id: UserId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<Reference>,
+    #[serde(alias = "slip_count")]
+    pub count: u32,
+    pub total_amount: Amount,
+    pub currency: String,
+    #[serde(with = "rfc3339")]
+    pub sold_out_at: Timestamp,
+    pub seconds: u64,
 }
 
 /// See [`Event::PacketClosed`].
@@ -165,7 +184,7 @@ pub enum Change {
 }
 
 /// The attributes of items that events are made of. The seed, the passphrase's digest and the recipients are not among them.
-pub const ATTRIBUTES: [&str; 29] = [
+pub const ATTRIBUTES: [&str; 31] = [
     keys::PK,
     keys::SK,
     "packet_id",
@@ -195,6 +214,8 @@ pub const ATTRIBUTES: [&str; 29] = [
     "note",
     "posted_amount",
     "ended_at",
+    "sold_out_at",
+    "seconds",
 ];
 
 /// Where the ledger has an event.
@@ -202,6 +223,8 @@ pub const ATTRIBUTES: [&str; 29] = [
 pub enum Source {
     /// In the item of the packet.
     Packet(PacketId),
+    /// In the item that says that the packet is sold out.
+    SoldOut(PacketId),
     /// In the claim of the slip's owner.
     Slip(PacketId, u32),
 }
@@ -241,7 +264,7 @@ struct Changed {
 
 /// Whether changes of items with this key can be events.
 pub fn concerns(key: &Key) -> bool {
-    is_packet(key) || is_claim(key) || is_withdrawal(key)
+    is_packet(key) || is_sold_out(key) || is_claim(key) || is_withdrawal(key)
 }
 
 /// Whether an event's id is one of a withdrawal.
@@ -254,6 +277,7 @@ pub fn source(id: &str) -> Option<Source> {
     let (packet, what) = id.strip_prefix("evt_")?.split_once('_')?;
     let packet = packet.parse().ok()?;
     match what.strip_prefix("claimed_") {
+        None if what == "sold_out" => Some(Source::SoldOut(packet)),
         Some(slip) => slip.parse().ok().map(|slip| Source::Slip(packet, slip)),
         None => Some(Source::Packet(packet)),
     }
@@ -292,6 +316,7 @@ fn of_change(change: Change, key: &Key, image: &Item, currency: &str) -> Result<
             None => Vec::new(),
         }),
         Change::Modify if is_withdrawal(key) => Ok(ended(key, image, currency)?.into_iter().collect()),
+        Change::Insert if is_sold_out(key) => Ok(vec![Event::PacketSoldOut(read(key, image)?)]),
         Change::Insert if is_packet(key) => Ok(vec![Event::PacketSent(read(key, image)?)]),
         // A packet is closed before it is settled.
         Change::Modify if is_packet(key) => match settled(key, image)? {
@@ -345,6 +370,7 @@ impl Event {
         match self {
             Self::PacketSent(_) => "PacketSent",
             Self::SlipClaimed(_) => "SlipClaimed",
+            Self::PacketSoldOut(_) => "PacketSoldOut",
             Self::PacketClosed(_) => "PacketClosed",
             Self::PacketSettled(_) => "PacketSettled",
             Self::PacketRefunded(_) => "PacketRefunded",
@@ -359,6 +385,7 @@ impl Event {
         match self {
             Self::PacketSent(event) => format!("evt_{}_sent", event.packet_id),
             Self::SlipClaimed(event) => format!("evt_{}_claimed_{}", event.packet_id, event.slip),
+            Self::PacketSoldOut(event) => format!("evt_{}_sold_out", event.packet_id),
             Self::PacketClosed(event) => format!("evt_{}_closed", event.packet_id),
             Self::PacketSettled(event) => format!("evt_{}_settled", event.packet_id),
             Self::PacketRefunded(event) => format!("evt_{}_refunded", event.packet_id),
@@ -373,6 +400,7 @@ impl Event {
         match self {
             Self::PacketSent(event) => event.created_at,
             Self::SlipClaimed(event) => event.grabbed_at,
+            Self::PacketSoldOut(event) => event.sold_out_at,
             Self::PacketClosed(event) => event.closed_at,
             Self::PacketSettled(event) | Self::PacketRefunded(event) => event.settled_at,
             Self::WithdrawalRequested(event) => event.at,
@@ -396,12 +424,16 @@ fn is_packet(key: &Key) -> bool {
     keys::packet_of(&key.pk).is_some_and(|id| keys::packet(id) == *key)
 }
 
+fn is_sold_out(key: &Key) -> bool {
+    keys::sold_out_of(&key.pk).is_some_and(|id| keys::sold_out(id) == *key)
+}
+
 fn is_claim(key: &Key) -> bool {
     key.sk.starts_with(keys::CLAIM)
 }
 
 fn read<E: DeserializeOwned>(key: &Key, image: &Item) -> Result<E, Unreadable> {
-    let packet = if is_packet(key) { &key.pk } else { &key.sk };
+    let packet = if is_packet(key) || is_sold_out(key) { &key.pk } else { &key.sk };
     serde_dynamo::from_item(image.clone()).map_err(|source| Unreadable::Item { packet: packet.clone(), source })
 }
 
@@ -513,6 +545,7 @@ mod tests {
             assert_eq!(of(what), Some(Source::Packet(id)));
         }
         assert_eq!(of("claimed_7"), Some(Source::Slip(id, 7)));
+        assert_eq!(of("sold_out"), Some(Source::SoldOut(id)));
         for bad in ["", "evt_", "evt_x_sent", &id.to_string(), &format!("evt_{id}_claimed_x"), &format!("evt_{id}")] {
             assert_eq!(source(bad), None, "{bad}");
         }
@@ -523,7 +556,7 @@ mod tests {
         let all: Vec<Event> = cases().iter().flat_map(events).collect();
         let ids: std::collections::BTreeMap<String, &str> =
             all.iter().map(|event| (event.id(), event.name())).collect();
-        assert_eq!(ids.len(), 8, "{ids:?}");
+        assert_eq!(ids.len(), 9, "{ids:?}");
         // The specification forbids dots, which separate the parts of the signed text.
         assert!(ids.keys().all(|id| !id.contains('.')));
     }

@@ -12,9 +12,10 @@ use futures::StreamExt;
 use http::{HeaderMap, Response};
 use http_body_util::Full;
 use hyper::body::Bytes;
-use local::Options;
 use local::dynamodb::DynamoDb;
+use local::{Ack, Options};
 use serde_json::{Value, json};
+use shared::domain::PacketId;
 use shared::dynamodb::create_table;
 use shared::events::{self, Event};
 use shared::ports::{Clock, System};
@@ -243,11 +244,43 @@ async fn events_survive_the_end_of_the_stack_and_of_the_receiver() {
     receiver.status.store(200, Ordering::SeqCst);
     let started = Api::start_with(receiver.options(Some(folder.path())));
     let api = tokio::time::timeout(Duration::from_mins(1), started).await.unwrap();
-    let events = receiver.wait(31).await;
-    assert_eq!((events["PacketSent"].len(), events["SlipClaimed"].len()), (1, 30));
+    let events = receiver.wait(32).await;
+    assert_eq!((events["PacketSent"].len(), events["SlipClaimed"].len(), events["PacketSoldOut"].len()), (1, 30, 1));
     let taken = receiver.taken.lock().unwrap().clone();
     assert!(receiver.tried.lock().unwrap().iter().all(|id| taken.contains_key(id)), "the ids stay the same");
     api.local.stop().await;
+}
+
+/// 23. Of one part and of several, in both modes: it comes before the expiry, once. Settle makes it up for a packet of before.
+#[tokio::test]
+async fn a_packet_that_is_sold_out_says_so_once() {
+    for ack in [Ack::Ledger, Ack::Redis] {
+        let receiver = Receiver::start().await;
+        let api = Api::start_with(Options { ack, ..receiver.options(None) }).await;
+        let mut expected = 0;
+        for (count, parts) in [(3, 1), (1_200, 2)] {
+            let body = json!({"total_amount": count, "count": count, "reference": "order-17", "expires_in_s": 3_600});
+            let id = packet(&api, &body, (0..count).map(|n| format!("u{n}"))).await;
+            assert_eq!(id.parse::<PacketId>().unwrap().part_count(), parts);
+            if ack == Ack::Redis {
+                api.settle().await;
+            }
+            expected += usize::try_from(count).unwrap() + 2;
+            let events = receiver.wait(expected).await;
+            let sold_out = events["PacketSoldOut"].iter().find(|event| event["packet_id"] == *id).unwrap();
+            let of_packet = |event: &&Value| event["packet_id"] == *id;
+            let mut grabs =
+                events["SlipClaimed"].iter().filter(of_packet).map(|event| event["grabbed_at"].as_str().unwrap());
+            let last = sold_out["sold_out_at"].as_str().unwrap();
+            assert!(grabs.any(|at| at == last), "{sold_out}");
+            let named = ["sender_id", "reference", "count", "total_amount"].map(|name| &sold_out[name]);
+            assert_eq!(named, [&json!("alice"), &json!("order-17"), &json!(count), &json!(count)]);
+            let seconds = sold_out["seconds"].as_u64().unwrap();
+            assert!((1..=60).contains(&seconds), "{sold_out}");
+        }
+        assert!(receiver.taken.lock().unwrap().values().all(|taken| taken.len() == 1));
+        api.local.stop().await;
+    }
 }
 
 /// `hongbao-admin webhooks` with the stack's own file of stores. Returns its exit code and what it prints.

@@ -130,6 +130,7 @@ impl Tally {
             | Name::Reference(..)
             | Name::Limited(..)
             | Name::Receiver
+            | Name::SoldOut(_)
             | Name::Sending
             | Name::CloseOrder
             | Name::Of(_, Own::SendKey | Own::Day | Own::Won) => {

@@ -63,6 +63,7 @@ impl Events {
         let key = match events::source(id) {
             None => return self.searched(id).await,
             Some(Source::Packet(packet)) => keys::packet(packet),
+            Some(Source::SoldOut(packet)) => keys::sold_out(packet),
             Some(Source::Slip(packet, slip)) => {
                 let decision = self.ledger.decision(packet, slip).await?;
                 let Some(user) = decision.and_then(|decision| decision.owner.user().cloned()) else { return Ok(None) };

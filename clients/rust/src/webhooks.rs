@@ -78,6 +78,8 @@ pub enum Data {
     PacketSent(PacketSent),
     /// A user owns a slip, and its amount is in their wallet.
     SlipClaimed(SlipClaimed),
+    /// Every slip of a packet is claimed.
+    PacketSoldOut(PacketSoldOut),
     /// The operator closed a packet.
     PacketClosed(PacketClosed),
     /// Every slip of a packet is claimed or refunded.
@@ -179,6 +181,21 @@ pub struct PacketClosed {
     pub closed_at: String,
 }
 
+/// Every slip of a packet is claimed.
+#[expect(missing_docs, reason = "the fields are those of the contract")]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct PacketSoldOut {
+    pub packet_id: String,
+    pub sender_id: String,
+    pub reference: Option<String>,
+    pub count: u32,
+    pub total_amount: u64,
+    pub currency: String,
+    pub sold_out_at: String,
+    /// From the moment in which users could grab until then, rounded up.
+    pub seconds: u64,
+}
+
 /// A packet is settled.
 #[expect(missing_docs, reason = "the fields are those of the contract")]
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -274,6 +291,7 @@ fn event(id: &str, body: &[u8]) -> Result<Event, serde_json::Error> {
     let data = match &*kind {
         "PacketSent" => Data::PacketSent(serde_json::from_value(data)?),
         "SlipClaimed" => Data::SlipClaimed(serde_json::from_value(data)?),
+        "PacketSoldOut" => Data::PacketSoldOut(serde_json::from_value(data)?),
         "PacketClosed" => Data::PacketClosed(serde_json::from_value(data)?),
         "PacketSettled" => Data::PacketSettled(serde_json::from_value(data)?),
         "PacketRefunded" => Data::PacketRefunded(serde_json::from_value(data)?),

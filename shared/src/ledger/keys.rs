@@ -72,12 +72,23 @@ pub const WITHDRAWAL_AT: &str = "AT#WITHDRAW#";
 const TIME_MAX: u64 = 9_999_999_999_999;
 
 const PACKET: &str = "PACKET#";
+const SOLD_OUT: &str = "SOLDOUT#";
 const USER: &str = "USER#";
 
 /// A packet's terms and state. Written by send, changed once by [`Ledger::close`](super::Ledger::close), and once by
 /// [`Ledger::mark_settled`](super::Ledger::mark_settled).
 pub fn packet(id: PacketId) -> Key {
     Key { pk: format!("{PACKET}{id}"), sk: "META".to_owned() }
+}
+
+/// That a packet is sold out. Written by the grab or the settle that knows of its last claim, never changed. Missing: that is not known.
+pub fn sold_out(id: PacketId) -> Key {
+    Key { pk: format!("{SOLD_OUT}{id}"), sk: "STATE".to_owned() }
+}
+
+/// The packet of which a partition key says that it is sold out.
+pub fn sold_out_of(pk: &str) -> Option<PacketId> {
+    pk.strip_prefix(SOLD_OUT)?.parse().ok()
 }
 
 /// The packet whose terms lie under a partition key.

@@ -14,6 +14,7 @@ mod packet;
 mod receiver;
 mod refund;
 mod sending;
+mod sold_out;
 #[cfg(test)]
 mod tests;
 mod wallet;

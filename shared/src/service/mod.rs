@@ -11,6 +11,7 @@ mod packets;
 mod report;
 mod send;
 mod settle;
+mod sold_out;
 mod stores;
 mod view;
 mod wallet;

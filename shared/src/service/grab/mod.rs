@@ -8,6 +8,7 @@ mod reconcile;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use tokio::time::{Instant, sleep, timeout};
 
 use self::commit::{Committer, TRANSACTIONS_MAX};
@@ -22,6 +23,7 @@ use crate::ports::{GrabAnswer, Grabber, HotStore, Table};
 use crate::service::admission::{Admission, Asker, admit};
 use crate::service::load::{Ensured, Loader};
 use crate::service::own_claims::OwnClaims;
+use crate::service::sold_out::SoldOut;
 use crate::service::{Failure, Stores};
 use crate::telemetry::Meter;
 use crate::tickets::TicketFault;
@@ -109,10 +111,15 @@ const _: () = assert!(MAX_PARTS <= PartSet::BITS);
 impl<T: Table, H: HotStore> GrabSlip<T, H> {
     /// Grabs from packets in these stores. All money is in `currency` (ISO 4217).
     pub fn new(stores: Stores<T, H>, currency: String) -> Self {
+        let sold_out = Arc::new(SoldOut::new(stores.clone()));
+        let on_final = move |part, last| {
+            let sold_out = Arc::clone(&sold_out);
+            async move { sold_out.part_is_final(part, last).await }.boxed()
+        };
         Self {
             loader: Arc::new(Loader::new(stores.clone())),
             prober: Prober::new(Arc::clone(&stores.hot)),
-            reconciler: Reconciler::new(Arc::clone(&stores.hot)),
+            reconciler: Reconciler::new(Arc::clone(&stores.hot), Box::new(on_final)),
             committer: Committer::new(Arc::clone(&stores.ledger), TRANSACTIONS_MAX),
             own_claims: OwnClaims::new(Arc::clone(&stores.ledger)),
             final_packets: FinalPackets::new(),

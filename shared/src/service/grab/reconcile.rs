@@ -1,11 +1,12 @@
 use std::sync::Arc;
 
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use tokio::sync::oneshot;
 
 use crate::batching::{Batcher, Caller};
-use crate::domain::{Decision, Hold, PartId};
-use crate::ports::{HotStore, HotStoreError};
+use crate::domain::{Decision, Hold, PartId, Timestamp};
+use crate::ports::{HotStore, HotStoreError, Reconciled};
 
 /// The most grabs in one call, so that nobody else's call waits long for it.
 const BATCH_MAX: usize = 64;
@@ -15,8 +16,12 @@ const BATCH_MAX: usize = 64;
 /// Winners of a rush share calls. If the hot store cannot be reached, settle does it: the ledger has the decisions.
 pub struct Reconciler<H: HotStore>(Arc<Batcher<Reconciling<H>>>);
 
+/// Told of each part that becomes final, with the time of its last grab.
+pub type OnFinal = Box<dyn Fn(PartId, Timestamp) -> BoxFuture<'static, ()> + Send + Sync>;
+
 struct Reconciling<H> {
     hot: Arc<H>,
+    on_final: OnFinal,
 }
 
 /// What the ledger decided of one grab.
@@ -60,6 +65,9 @@ impl<H: HotStore> Caller for Reconciling<H> {
         }
         let reconciled = self.hot.reconcile(*part, count, &decisions, &resolved).await;
         crash_point!("grab.after_reconcile");
+        if let (Ok(Reconciled::Final), Some(last)) = (&reconciled, decisions.iter().map(|decision| decision.at).max()) {
+            (self.on_final)(*part, last).await;
+        }
         if let Err(error) = &reconciled {
             tracing::warn!(%part, error = crate::error_chain(error), "grabs are left to settle");
         }
@@ -76,8 +84,8 @@ impl<H: HotStore> Caller for Reconciling<H> {
 
 impl<H: HotStore> Reconciler<H> {
     /// Reconciles parts in `hot`.
-    pub fn new(hot: Arc<H>) -> Self {
-        Self(Arc::new(Batcher::new(Reconciling { hot })))
+    pub fn new(hot: Arc<H>, on_final: OnFinal) -> Self {
+        Self(Arc::new(Batcher::new(Reconciling { hot, on_final })))
     }
 
     /// Applies `decisions` of the ledger to `part`, of a packet of `count` slips, and ends the hold `resolved`. The future ends

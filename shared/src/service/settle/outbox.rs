@@ -8,7 +8,8 @@ use tokio::time::{Instant, timeout};
 use super::Tally;
 use crate::domain::{Claim, Decision, Hold, Owner, PartId, Partition, Terms, UserId};
 use crate::ledger::{CLAIMS_MAX, ClaimOutcome, ClaimRefusal, LedgerError};
-use crate::ports::{Backlog, HotStore, OutboxEntry, Table};
+use crate::ports::{Backlog, HotStore, OutboxEntry, Reconciled, Table};
+use crate::service::sold_out::SoldOut;
 use crate::service::{Failure, Stores};
 use crate::timeouts;
 
@@ -27,6 +28,7 @@ const LEAST_AGE: Duration = Duration::from_secs(5);
 /// Brings to the ledger what the hot store still holds.
 pub(super) struct Outboxes<T, H> {
     stores: Stores<T, H>,
+    sold_out: SoldOut<T, H>,
     /// See [`LEAST_AGE`].
     pub least_age: Duration,
 }
@@ -73,8 +75,8 @@ struct Persisted {
 
 impl<T: Table, H: HotStore> Outboxes<T, H> {
     /// The outboxes of these stores.
-    pub const fn new(stores: Stores<T, H>) -> Self {
-        Self { stores, least_age: LEAST_AGE }
+    pub fn new(stores: Stores<T, H>) -> Self {
+        Self { sold_out: SoldOut::new(stores.clone()), stores, least_age: LEAST_AGE }
     }
 
     /// Empties the outboxes of `partitions`, until `deadline`.
@@ -202,8 +204,11 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
             decisions.extend(self.stores.ledger.decisions(part.packet, part.slips(terms.count)).await?);
         }
         crash_point!("settle.before_reconcile");
-        self.stores.hot.reconcile(part, terms.count, &decisions, &holds).await?;
+        let reconciled = self.stores.hot.reconcile(part, terms.count, &decisions, &holds).await?;
         crash_point!("settle.after_reconcile");
+        if let (Reconciled::Final, Some(last)) = (reconciled, decisions.iter().map(|decision| decision.at).max()) {
+            self.sold_out.part_is_final(part, last).await;
+        }
         Ok(Drained::new(persisted, &self.left(part).await?))
     }
 

@@ -10,7 +10,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::{Run, Settle, Tally};
-use crate::domain::{AckMode, Amount, Decision, PacketId, PartId, Partition, Summary, Terms, Timestamp, UserId};
+use crate::domain::{AckMode, Amount, Decision, Owner, PacketId, PartId, Partition, Summary, Terms, Timestamp, UserId};
 use crate::ledger::{Due, REFUND_SLIPS_MAX, RefundOutcome, due_shard};
 use crate::lock;
 use crate::ports::{HotStore, Table};
@@ -327,12 +327,24 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         };
         if decisions.len() == terms.count as usize {
             let decisions: Vec<Decision> = decisions.into_values().collect();
+            self.make_up_sold_out(terms, &decisions).await?;
             crash_point!("mark_settled.before");
             self.stores.ledger.mark_settled(terms, &Summary::of(&decisions), self.stores.clock.now()).await?;
             crash_point!("mark_settled.after");
             packet.settled();
             self.reconcile(terms, &decisions).await;
             crash_point!("mark_settled.after_reconcile");
+        }
+        Ok(())
+    }
+
+    /// Notes that a packet is sold out, if no process did when it was.
+    async fn make_up_sold_out(&self, terms: &Terms, decisions: &[Decision]) -> Result<(), Failure> {
+        let is_sold_out = decisions.iter().all(|decision| decision.owner != Owner::Refunded);
+        if let Some(last) = decisions.iter().map(|decision| decision.at).max().filter(|_| is_sold_out)
+            && !self.stores.ledger.is_noted_sold_out(terms.id).await?
+        {
+            self.stores.ledger.note_sold_out(terms, last).await?;
         }
         Ok(())
     }
