@@ -989,7 +989,7 @@ export interface components {
          */
         RequestKey: string;
         /**
-         * @description 1 to 255 visible ASCII characters, as they are or in quotes
+         * @description 1 to 255 visible ASCII characters without a comma, as they are or in quotes
          * @example new-year-2026-1
          * @example "order:17"
          */
@@ -1948,7 +1948,7 @@ export interface components {
         };
         FieldError: {
             /**
-             * @description A field of the body, such as `recipients[2]`, a parameter of the path or query, or `Idempotency-Key`. The name of
+             * @description A field of the body, such as `recipients[2]`, a parameter of the path or query, or a header such as `Idempotency-Key`. The name of
              *     an unknown field is cut to 64 characters.
              */
             field: string;
@@ -2542,9 +2542,9 @@ export interface components {
         /**
          * @description The client's id of this send. Keys are per user, so two users can use the same key.
          *
-         *     A key is 1 to 255 visible ASCII characters. In quotes, as a string of structured fields (RFC 9651), it is the same key:
-         *     `"order:17"` is `order:17`, with `\"` for a quote in it and `\\` for a backslash. A text that is no such string is the key as
-         *     it stands. Send the header once: API Gateway joins two with a comma, and a key can have commas.
+         *     A key is 1 to 255 visible ASCII characters, none of them a comma. In quotes, as a string of structured fields (RFC 9651), it is the
+         *     same key: `"order:17"` is `order:17`, with `\"` for a quote in it and `\\` for a backslash. A text that is no such string is the key as
+         *     it stands.
          * @example new-year-2026-1
          */
         IdempotencyKey: components["schemas"]["IdempotencyKey"];
@@ -2701,9 +2701,9 @@ export interface operations {
                 /**
                  * @description The client's id of this send. Keys are per user, so two users can use the same key.
                  *
-                 *     A key is 1 to 255 visible ASCII characters. In quotes, as a string of structured fields (RFC 9651), it is the same key:
-                 *     `"order:17"` is `order:17`, with `\"` for a quote in it and `\\` for a backslash. A text that is no such string is the key as
-                 *     it stands. Send the header once: API Gateway joins two with a comma, and a key can have commas.
+                 *     A key is 1 to 255 visible ASCII characters, none of them a comma. In quotes, as a string of structured fields (RFC 9651), it is the
+                 *     same key: `"order:17"` is `order:17`, with `\"` for a quote in it and `\\` for a backslash. A text that is no such string is the key as
+                 *     it stands.
                  * @example new-year-2026-1
                  */
                 "Idempotency-Key": components["parameters"]["IdempotencyKey"];
@@ -3395,9 +3395,9 @@ export interface operations {
                 /**
                  * @description The client's id of this send. Keys are per user, so two users can use the same key.
                  *
-                 *     A key is 1 to 255 visible ASCII characters. In quotes, as a string of structured fields (RFC 9651), it is the same key:
-                 *     `"order:17"` is `order:17`, with `\"` for a quote in it and `\\` for a backslash. A text that is no such string is the key as
-                 *     it stands. Send the header once: API Gateway joins two with a comma, and a key can have commas.
+                 *     A key is 1 to 255 visible ASCII characters, none of them a comma. In quotes, as a string of structured fields (RFC 9651), it is the
+                 *     same key: `"order:17"` is `order:17`, with `\"` for a quote in it and `\\` for a backslash. A text that is no such string is the key as
+                 *     it stands.
                  * @example new-year-2026-1
                  */
                 "Idempotency-Key": components["parameters"]["IdempotencyKey"];

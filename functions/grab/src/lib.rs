@@ -70,7 +70,7 @@ async fn answer<T: Table, H: HotStore>(grab: &GrabSlip<T, H>, request: &Request)
     let packet_id: PacketId = packet_id.parse().map_err(|_| Problem::packet_not_found())?;
     let passphrase = passphrase.map(|text| PassphraseDigest::new(packet_id, &Passphrase::new(&text)));
 
-    match grab.grab(packet_id, &user, passphrase, &asker(request, who)).await? {
+    match grab.grab(packet_id, &user, passphrase, &asker(request, who)?).await? {
         GrabOutcome::Grabbed { claim, replayed } => {
             if replayed {
                 grab.meter().replayed();

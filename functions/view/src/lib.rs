@@ -59,7 +59,7 @@ async fn answer<T: Table, H: HotStore>(view: &ViewPackets<T, H>, request: &Reque
         Route::Packet(who, id) => {
             let viewer = user_of(request, who)?;
             packet(
-                &shown(view.packet(packet_id(id)?, &viewer, &asker(request, who)).await?)?,
+                &shown(view.packet(packet_id(id)?, &viewer, &asker(request, who)?).await?)?,
                 Viewer::User(&viewer),
                 view.now(),
             )
@@ -155,7 +155,7 @@ async fn packet_claims<T: Table, H: HotStore>(
     };
     let Page { limit, cursor } = page_with(fields, request, &list)?;
     let asked = ClaimsAsked { order, cursor, limit };
-    let by = viewer.map_or(Asker::Operator, |(_, who)| asker(request, who));
+    let by = viewer.map_or(Ok(Asker::Operator), |(_, who)| asker(request, who))?;
     let ClaimsView { terms, claims, newest, is_final } =
         shown(view.claims(id, viewer.map(|(user, _)| user), &by, &asked).await?)?;
     let encode = |place: &_| Page::encode(&list, place);

@@ -62,13 +62,13 @@ fn is_text(headers: &HeaderMap) -> bool {
 }
 
 /// Replaces the verification: the header that names the user becomes a token with that subject, in place of the client's own. Its signature is
-/// none, because nobody would check it again. Two headers are like two tokens: nobody's.
+/// none, because nobody would check it again. Two headers are two tokens.
 fn with_token(mut headers: HeaderMap) -> HeaderMap {
     headers.remove(AUTHORIZATION);
     let users: Vec<HeaderValue> = headers.get_all(USER_HEADER).iter().cloned().collect();
     headers.remove(USER_HEADER);
-    if let [user] = &users[..] {
-        headers.extend(HeaderValue::try_from(token(user)).ok().map(|token| (AUTHORIZATION, token)));
+    for token in users.iter().filter_map(|user| HeaderValue::try_from(token(user)).ok()) {
+        headers.append(AUTHORIZATION, token);
     }
     headers
 }

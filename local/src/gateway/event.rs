@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use http::header::{COOKIE, HOST};
+use http::header::{AUTHORIZATION, COOKIE, HOST};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use lambda_http::aws_lambda_events::apigw::{
@@ -118,7 +118,7 @@ pub(super) fn with_context(event: LambdaRequest, request_id: &str) -> Request {
 }
 
 /// Replaces the authorizers. The operator's routes count as signed with IAM. On other routes the header stands for a token with this
-/// `sub`, which the functions judge. Two headers are like two tokens: nobody's.
+/// `sub`, which the functions judge. Two headers are like two tokens: nobody's ([`headers`]).
 fn authorizer(raw_path: &str, headers: &HeaderMap) -> Option<ApiGatewayRequestAuthorizer> {
     let mut authorizer = ApiGatewayRequestAuthorizer::default();
     if routes::is_operators(raw_path) {
@@ -142,7 +142,7 @@ pub fn user<'a>(parts: &'a Parts, matched: &'a Match) -> Option<&'a str> {
 }
 
 /// The headers as API Gateway passes them on: one value per name, several values joined with commas, cookies separate.
-/// The gateway's own headers replace the client's where they state the server or the client.
+/// The gateway's own headers replace the client's where they state the server or the client. Two users are two tokens.
 fn headers(given: &HeaderMap, origin: Origin) -> (HeaderMap, Option<Vec<String>>) {
     let mut headers = HeaderMap::with_capacity(given.keys_len());
     let mut cookies = None;
@@ -157,6 +157,12 @@ fn headers(given: &HeaderMap, origin: Origin) -> (HeaderMap, Option<Vec<String>>
         {
             headers.insert(name, value);
         }
+    }
+    let users: Vec<&[u8]> = given.get_all(USER_HEADER).iter().map(HeaderValue::as_bytes).collect();
+    if users.len() > 1
+        && let Ok(tokens) = HeaderValue::from_bytes(&users.join(&b','))
+    {
+        headers.insert(AUTHORIZATION, tokens);
     }
     if let Ok(host) = HeaderValue::try_from(origin.server.to_string()) {
         headers.insert(HOST, host);

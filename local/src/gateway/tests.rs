@@ -125,6 +125,8 @@ mod event {
             let request = values.iter().fold(get("/me/wallet"), |request, value| request.header(USER_HEADER, *value));
             let request = convert(request.body(&b""[..]).unwrap()).unwrap();
             assert_eq!((request.headers().get(USER_HEADER), sub(&request).as_deref()), (None, expected));
+            let tokens = request.headers().get("authorization").map(HeaderValue::as_bytes);
+            assert_eq!(tokens, (values.len() > 1).then_some(&b"alice,alice"[..]));
         }
     }
 
@@ -336,7 +338,10 @@ mod balancer {
         for users in [&[][..], &["alice", "bob"]] {
             let asked = http::Request::builder().uri("/me/wallet").header("authorization", "Bearer forged");
             let asked = users.iter().fold(asked, |asked, user| asked.header("x-user-id", *user));
-            assert_eq!(convert(asked, b"").headers().get("authorization"), None);
+            let request = convert(asked, b"");
+            let tokens = request.headers().get_all("authorization");
+            assert!(tokens.iter().all(|token| token != "Bearer forged"));
+            assert_eq!(tokens.iter().count(), users.len());
         }
     }
 

@@ -26,7 +26,7 @@ pub fn ids(data: &[u8]) {
     assert_eq!(reads_one_way::<UserId>(text).is_some(), user && (1..=128).contains(&text.len()), "{text:?}");
     let key = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
     assert_eq!(reads_one_way::<RequestKey>(text).is_some(), key && (1..=64).contains(&text.len()), "{text:?}");
-    let visible = text.bytes().all(|byte| matches!(byte, b'!'..=b'~'));
+    let visible = text.bytes().all(|byte| matches!(byte, b'!'..=b'~') && byte != b',');
     assert_eq!(reads_one_way::<IdempotencyKey>(text).is_some(), visible && (1..=255).contains(&text.len()), "{text:?}");
     let cover = text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
     assert_eq!(reads_one_way::<Cover>(text).is_some(), cover && (1..=32).contains(&text.len()), "{text:?}");
