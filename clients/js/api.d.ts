@@ -1186,8 +1186,8 @@ export interface components {
             note?: components["schemas"]["NoteRequest"];
         };
         PostRequest: {
-            /** @description What was paid out, at most the reserved amount; null or absent, all of it */
-            amount?: number | null;
+            /** @description What was paid out, at most the reserved amount; left out, all of it. Null is refused */
+            amount?: number;
         };
         /** @description In minor units */
         MovedAmount: number;

@@ -67,15 +67,13 @@ def after_call(context, case, response):
 
 
 def make_acceptable(case):
-    """Makes a valid body acceptable: writes its integers as integers, chooses a total that the slips can hold, a usable limit
-    and a start to come.
+    """Makes a valid body acceptable: chooses a total that the slips can hold, a usable limit and a start to come.
 
     The maximum of a passphrase holds for its normalised form, so a longer one is cut. The pattern of a greeting allows hidden
     characters, which mean something beside certain others only, so they are left out. It runs before each call, because the hook
     `map_case` does not meet each case that comes from the document's examples.
     """
     if isinstance(case.body, dict) and has_valid_body(case.meta):
-        case.body = {name: whole(value) for name, value in case.body.items()}
         if case.operation.label in ("POST /packets", "POST /users/{user_id}/packets"):
             count, total = case.body["count"], case.body["total_amount"]
             if not count <= total <= count * SLIP_AMOUNT_MAX:
@@ -118,7 +116,7 @@ def spare_most(case):
 
 def usable(limit, packet):
     """The limit with a number that is not null, and an amount that a slip fits into."""
-    limit = {name: whole(value) for name, value in limit.items()}
+    limit = dict(limit)
     if limit.get("amount") is None:
         limit["wins"] = limit.get("wins") or 1
     else:
@@ -143,11 +141,6 @@ def soon(text):
 def visible(text):
     """The text without characters that can be hidden: formats, private use, selectors, and all of plane 14."""
     return "".join(one for one in text if not HIDDEN.match(one) and unicodedata.category(one) not in ("Cf", "Co"))
-
-
-def whole(value):
-    """Converts a value such as 1.0, which JSON Schema accepts as an integer."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 @atexit.register

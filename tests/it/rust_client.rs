@@ -22,7 +22,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use crate::contract::api::TICKET_KEY;
+use crate::contract::api::{Api, TICKET_KEY};
 use crate::contract::spec::{Operation, SPEC};
 use crate::repository;
 
@@ -312,6 +312,17 @@ impl Transport for Recorder {
         let body = example.map(|example| SPEC.resolve(example)["value"].to_string()).unwrap_or_default();
         Ok(Response::builder().status(&**status).body(body.into()).unwrap())
     }
+}
+
+/// The API refuses an amount that is null.
+#[tokio::test]
+async fn a_post_without_an_amount_pays_all_of_it() {
+    let api = Api::start().await;
+    api.fund("alice", 300).await;
+    let reserve = api.put("/wallets/alice/withdrawals/w1");
+    reserve.json(&json!({"amount": 300, "pending": true})).await.expect(201);
+    let operator = client(&api.local.url(), Caller::Nobody);
+    assert_eq!(operator.post_withdrawal("alice", "w1", None).await.unwrap().posted_amount, Some(300));
 }
 
 /// A new operation needs a method, and a row here.

@@ -344,7 +344,9 @@ impl<T: Transport> Client<T> {
         withdrawal_id: &str,
         amount: Option<u64>,
     ) -> Result<Withdrawal, Error> {
-        self.write(Method::POST, &withdrawal(user_id, withdrawal_id, "/post"), &json!({"amount": amount})).await
+        // The API refuses an amount that is null.
+        let body = amount.map_or_else(|| json!({}), |amount| json!({"amount": amount}));
+        self.write(Method::POST, &withdrawal(user_id, withdrawal_id, "/post"), &body).await
     }
 
     /// For the operator: ends a pending withdrawal that was not paid out, once.

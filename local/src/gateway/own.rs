@@ -11,7 +11,7 @@ use hyper::body::Bytes;
 use lambda_http::Body;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use shared::http::Code;
+use shared::http::{Code, whole};
 
 use super::{Failed, Invoke, problem};
 use crate::sandbox::{ADVANCE_MAX, Sandbox};
@@ -36,6 +36,7 @@ pub enum Own {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Advance {
+    #[serde(deserialize_with = "whole")]
     advance_s: u64,
 }
 

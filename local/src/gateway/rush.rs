@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use lambda_http::Body;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use shared::http::Code;
+use shared::http::{Code, whole};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
@@ -45,11 +45,14 @@ const BUCKETS_PER_DOUBLING: u64 = 4;
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Race {
+    #[serde(deserialize_with = "whole")]
     users: u32,
+    #[serde(deserialize_with = "whole")]
     count: u32,
+    #[serde(deserialize_with = "whole")]
     total_amount: u64,
     /// The time within which the users arrive; 0 lets them all arrive at once.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole")]
     over_ms: u32,
 }
 
@@ -357,6 +360,7 @@ mod tests {
     #[test]
     fn a_race_is_bounded() {
         assert!(Race::parse(br#"{"users":5000,"count":1000,"total_amount":1000}"#).is_some());
+        assert!(Race::parse(br#"{"users":5e3,"count":1.0,"total_amount":1000.00,"over_ms":0.0}"#).is_some());
         for bad in [
             r#"{"users":5001,"count":1,"total_amount":1}"#,
             r#"{"users":0,"count":1,"total_amount":1}"#,

@@ -15,7 +15,7 @@ mod views;
 mod withdrawal;
 
 pub use answer::{Answer, Keeping, REQUEST_ID, names_tag, respond};
-pub use body::{Fields, Int, parse_body, reason, suspension_asked};
+pub use body::{Fields, Int, parse_body, reason, suspension_asked, whole};
 pub use deadline::before_deadline;
 pub use edge::Edge;
 pub use entrance::{Alb, Entrance};

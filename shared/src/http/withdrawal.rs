@@ -2,8 +2,8 @@
 
 use lambda_http::Request;
 use lambda_http::http::StatusCode;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 
 use super::body::{Fields, Int, parse_body};
 use super::problem::{Code, Limit, Problem};
@@ -74,7 +74,8 @@ pub fn withdrawal_of_user(request: &Request) -> Result<WithdrawalRequest, Proble
     Ok(WithdrawalRequest { id, amount, pending: true, note, requester: Requester::User })
 }
 
-/// The user, the id and the amount of a request to post or to void a withdrawal, or all errors.
+/// The user, the id and the amount of a request to post or to void a withdrawal, or all errors. Left out, the amount is all of it. So it
+/// is not left out where it is `null`: a program that does not know its amount must not pay all.
 pub fn withdrawal_ended(
     request: &Request,
     user: &str,
@@ -84,19 +85,29 @@ pub fn withdrawal_ended(
     #[derive(Default, Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Asked {
-        amount: Option<Int>,
+        #[expect(clippy::option_option, reason = "it is absent, null or a number")]
+        #[serde(default, deserialize_with = "or_null")]
+        amount: Option<Option<Int>>,
     }
     let body: Asked = parse_body(request, BODY_BYTES_MAX)?.unwrap_or_default();
     let mut fields = Fields::default();
     let user = fields.check("user_id", user.parse().ok(), "is not a user id");
     let id = fields.check("withdrawal_id", id.parse().ok(), ID);
     let amount = match body.amount {
+        None => None,
         Some(_) if !has_amount => fields.check("amount", None, "is not known"),
-        asked => asked.and_then(|asked| amount(&mut fields, asked, MAX_MOVEMENT.minor_units())),
+        Some(None) => fields.check("amount", None, "must not be null: without it, all is paid out"),
+        Some(Some(asked)) => amount(&mut fields, asked, MAX_MOVEMENT.minor_units()),
     };
     fields.finish()?;
     let (user, id) = user.zip(id).ok_or_else(unfit)?;
     Ok((user, id, amount))
+}
+
+/// A field that is there, with a value or `null`.
+#[expect(clippy::option_option, reason = "it is absent, null or a value")]
+fn or_null<'de, D: Deserializer<'de>, V: Deserialize<'de>>(deserializer: D) -> Result<Option<Option<V>>, D::Error> {
+    Deserialize::deserialize(deserializer).map(Some)
 }
 
 /// The withdrawal that a request has made, now or before, and the status of the answer.

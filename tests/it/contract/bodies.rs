@@ -128,10 +128,21 @@ async fn bodies_that_are_not_a_json_object() {
         let fine = route.fine.to_string();
         let fine = fine.as_bytes();
         let utf16: Vec<u8> = route.fine.to_string().encode_utf16().flat_map(u16::to_le_bytes).collect();
-        let none = r#"[]|[1]|null|true|0|1e400|""|"{}"|{|}|{,}|{1:2}|{'amount':1}|{amount:1}|/* */ {}|amount=1|<amount>1</amount>"#;
+        let none =
+            r#"[]|[1]|true|0|1e400|""|"{}"|{|}|{,}|{1:2}|{'amount':1}|{amount:1}|/* */ {}|amount=1|<amount>1</amount>"#;
         let binary: [&[u8]; 5] = [b"\0", b"\xff", b"\xc0\x80", b"{\"\xff\":1}", &utf16];
         // A form feed is white space for some parsers, but not in JSON.
-        let around = [("[", "]"), ("", "}"), ("", "{}"), ("", " // x"), ("", "x"), ("", "\0"), ("\0", ""), ("\u{feff}", ""), ("\x0c", "")];
+        let around = [
+            ("[", "]"),
+            ("", "}"),
+            ("", "{}"),
+            ("", " // x"),
+            ("", "x"),
+            ("", "\0"),
+            ("\0", ""),
+            ("\u{feff}", ""),
+            ("\x0c", ""),
+        ];
         let around = around.map(|(before, after)| [before.as_bytes(), fine, after.as_bytes()].concat());
         let twice = [fine, fine].concat();
         let whole = around.iter().map(Vec::as_slice).chain([&*twice]);
@@ -142,7 +153,7 @@ async fn bodies_that_are_not_a_json_object() {
         for body in [&b"{\"amount\"}"[..], b"{\"amount\":}", b"{\"amount\":1,}", b"{}}", b"{} {}"] {
             route.ask(api, body).await.refused(400, "invalid-request");
         }
-        let empty: [&[u8]; 3] = [b"", b" ", b"\r\n\t \n"];
+        let empty: [&[u8]; 5] = [b"", b" ", b"\r\n\t \n", b"null", b" null\n"];
         for body in empty.into_iter().filter(|_| !route.name.starts_with("grab")) {
             route.no_object(api, body).await;
         }
@@ -165,11 +176,12 @@ async fn bodies_that_are_not_a_json_object() {
 async fn fields_of_the_wrong_type() {
     nothing_changes(async |api, route| {
         // A null is no value of a wrong type, but a field that is left out.
-        let numbers = "1.0 1e2 1.5 -0.0 1E+2 100.00 0.1 1e-7 123456789012345678901234567890";
+        let numbers =
+            "1.5 -0.0 0.1 1e-7 100.5 1001e-1 1e400 1e-400 1e99999999999999999999 123456789012345678901234567890";
         for field in route.fields() {
             let own = match &route.fine[field] {
                 Value::Number(_) => r#"{} "100" "" [100] [] false 0 -1 9223372036854775808 18446744073709551616"#,
-                Value::String(_) => r#"{} 100 -1 ["abc"]"#,
+                Value::String(_) => r#"{} 100 100.0 -1 ["abc"]"#,
                 Value::Array(_) => r#"{} 100 -1 "bob" {"0":"bob"} ["bob",1]"#,
                 _ => r#"100 -1 [["k","v"]] {"k":[null]} {"k":["v"]} {"k":"v","k":"v"}"#,
             };
@@ -180,6 +192,34 @@ async fn fields_of_the_wrong_type() {
         }
     })
     .await;
+}
+
+/// JSON has one kind of numbers, and JSON Schema's integers are those without a fraction. Some languages write all of theirs so.
+#[tokio::test]
+async fn integers_are_numbers_without_a_fraction() {
+    let api = Api::start().await;
+    api.fund("alice", 1_000).await;
+    let plain = json!({"split": "equal", "total_amount": 200, "count": 2, "expires_in_s": 60, "limit": {"key": "k", "wins": 1, "amount": 100}});
+    let sent = api.post("/packets").by("alice").key("k").json(&plain).await.expect(201);
+    for [hundred, two_hundred, two, sixty, one] in [
+        ["100.0", "200.0", "2.0", "60.0", "1.0"],
+        ["1e2", "2E+2", "20e-1", "6e1", "1e0"],
+        ["100.00e0", "0.2e3", "2.000", "6000e-2", "0.01e+2"],
+    ] {
+        let body = format!(
+            r#"{{"split":"equal","total_amount":{two_hundred},"count":{two},"expires_in_s":{sixty},"limit":{{"key":"k","wins":{one},"amount":{hundred}}}}}"#
+        );
+        assert_eq!(api.post("/packets").by("alice").key("k").body(body).await.expect(200), sent);
+        let amount = format!(r#"{{"amount":{hundred}}}"#);
+        for id in ["deposits/d", "withdrawals/w"] {
+            let moved = api.put(format!("/wallets/alice/{id}")).body(amount.clone()).await;
+            assert!([200, 201].contains(&moved.status), "{}", moved.describe());
+        }
+        let limits =
+            api.put("/operator/users/zoe/limits").body(format!(r#"{{"deposit_max":{hundred}}}"#)).await.expect(200);
+        assert_eq!(limits["deposit_max"], 100);
+    }
+    assert_eq!(api.balance("alice").await, 800);
 }
 
 #[tokio::test]

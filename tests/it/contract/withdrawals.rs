@@ -88,6 +88,25 @@ async fn a_withdrawal_is_reserved_and_then_posted_or_voided_once() {
     assert_eq!(rows[1].get("status"), None, "only a withdrawal has one");
 }
 
+/// Left out, the amount is all of it. A client that does not know its amount must not pay all.
+#[tokio::test]
+async fn a_post_of_a_null_amount_pays_nothing() {
+    let api = start().await;
+    reserve(&api, "w1", 300).await.expect(201);
+    for how in ["post", "void"] {
+        let null = end(&api, "w1", how).body(r#"{"amount": null}"#).await;
+        assert_eq!(null.refused(400, "invalid-request"), ["amount"], "{how}");
+    }
+    assert_eq!(money(&api).await, [700, 300, 700]);
+    // No body, and one that is null, leave it out.
+    let posted = end(&api, "w1", "post").body("null").await.expect(200);
+    assert_eq!((&posted["status"], &posted["posted_amount"]), (&json!("posted"), &json!(300)));
+    assert_eq!(end(&api, "w1", "post").body("{}").await.expect(200), posted);
+    reserve(&api, "w2", 100).await.expect(201);
+    end(&api, "w2", "void").body(" null\n").await.expect(200);
+    assert_eq!(money(&api).await, [700, 0, 700]);
+}
+
 /// One winner each, and the loser is answered which.
 #[tokio::test]
 async fn of_two_ends_at_once_one_wins() {
