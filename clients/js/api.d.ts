@@ -1127,7 +1127,7 @@ export interface components {
             /**
              * @description When grabs begin: a time in the future, at most 7 days ahead. Without it they begin at once. A repeated send is answered as
              *     before, also after this time.
-             * @example 2027-01-01T00:00:00+08:00
+             * @example 2026-11-20T22:00:00+08:00
              */
             starts_at?: components["schemas"]["AskedTime"] | null;
             /** @description The number of seconds for which the packet can be grabbed, from its start on. 86400, a day, if it is left out. */

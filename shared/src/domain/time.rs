@@ -2,7 +2,13 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use jiff::SignedDuration;
+use jiff::civil::{DateTime, datetime};
 use serde::{Deserialize, Serialize};
+
+const EPOCH: DateTime = datetime(1970, 1, 1, 0, 0, 0, 0);
+/// The last moment that RFC 3339 has. jiff's own moments end a day earlier.
+const LAST_MS: u64 = 253_402_300_799_999;
 
 /// A moment in milliseconds since the Unix epoch; shown as RFC 3339 UTC with milliseconds.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
@@ -54,30 +60,39 @@ fn duration_ms(duration: Duration) -> u64 {
 impl FromStr for Timestamp {
     type Err = ();
 
-    /// Reads RFC 3339, with any offset from UTC. It rounds down to milliseconds. A leap second is refused, because no clock of
+    /// Reads RFC 3339, with any offset from UTC. It rounds down to milliseconds, and to the end of the year 9999. A leap second is refused, because no clock of
     /// this system can show one.
     fn from_str(text: &str) -> Result<Self, ()> {
-        if !is_rfc_3339(text) {
-            return Err(());
-        }
-        let at: jiff::Timestamp = text.parse().map_err(drop)?;
-        let nanoseconds = u128::try_from(at.as_nanosecond()).map_err(drop)?;
-        u64::try_from(nanoseconds / 1_000_000).map(Self).map_err(drop)
+        let (local, offset) = parts(text).ok_or(())?;
+        let local: DateTime = local.parse().map_err(drop)?;
+        let since_epoch = Duration::try_from(local.duration_since(EPOCH) - offset).map_err(drop)?;
+        Ok(Self(duration_ms(since_epoch).min(LAST_MS)))
     }
 }
 
-/// Whether a text has the shape of RFC 3339. jiff checks the date, the hours and the minutes. But it also reads other forms of
-/// ISO 8601, longer offsets, and the second 60 as the second 59.
-fn is_rfc_3339(text: &str) -> bool {
-    let Some((date_and_time, rest)) = text.split_at_checked("0000-00-00T00:00:00".len()) else { return false };
-    let (fraction, offset) = rest.split_at(rest.find(['Z', 'z', '+', '-']).unwrap_or(0));
+/// The local time of a text in the shape of RFC 3339, and how far it is ahead of UTC. jiff checks the date, the hours and the minutes. But
+/// it also reads other forms of ISO 8601, and the second 60 as the second 59.
+fn parts(text: &str) -> Option<(&str, SignedDuration)> {
+    let (date_and_time, rest) = text.split_at_checked("0000-00-00T00:00:00".len())?;
+    let (fraction, offset) = rest.split_at(rest.find(['Z', 'z', '+', '-'])?);
     let digits = fraction.strip_prefix('.').map(str::as_bytes);
-    let is_offset = |offset: &str| fits(offset, "00:00") && offset < "24:00";
-    fits(date_and_time, "0000-00-00T00:00:00")
+    let is_local = fits(date_and_time, "0000-00-00T00:00:00")
         && !date_and_time.ends_with("60")
         && (fraction.is_empty()
-            || digits.is_some_and(|digits| (1..=9).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit)))
-        && (fits(offset, "Z") || offset.strip_prefix(['+', '-']).is_some_and(is_offset))
+            || digits.is_some_and(|digits| (1..=9).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit)));
+    let local = text.strip_suffix(offset).filter(|_| is_local)?;
+    Some((local, ahead_of_utc(offset)?))
+}
+
+/// The duration that an offset of RFC 3339 is.
+fn ahead_of_utc(offset: &str) -> Option<SignedDuration> {
+    if fits(offset, "Z") {
+        return Some(SignedDuration::ZERO);
+    }
+    let (hours, minutes) = offset.get(1..).filter(|time| fits(time, "00:00"))?.split_once(':')?;
+    let (hours, minutes): (i64, i64) = (hours.parse().ok()?, minutes.parse().ok()?);
+    let ahead = SignedDuration::from_mins(hours * 60 + minutes);
+    (hours < 24 && minutes < 60).then_some(if offset.starts_with('-') { -ahead } else { ahead })
 }
 
 /// Whether a text has digits where `shape` has zeros, and its other characters in either case.
@@ -91,7 +106,8 @@ fn fits(text: &str, shape: &str) -> bool {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.3}", self.shown())
+        let since_epoch = SignedDuration::from_millis(i64::try_from(self.0).unwrap_or(i64::MAX));
+        write!(f, "{:.3}Z", EPOCH.checked_add(since_epoch).unwrap_or(DateTime::MAX))
     }
 }
 
@@ -147,6 +163,8 @@ mod tests {
             ("1970-01-01T00:00:59.999999999Z", 59_999),
             ("1969-12-31T23:00:00.5-01:00", 500),
             ("2028-02-29T00:00:00Z", 1_835_395_200_000),
+            ("9999-12-31T23:59:59.999Z", 253_402_300_799_999),
+            ("9999-12-31T23:59:59-23:59", 253_402_300_799_999),
         ] {
             assert_eq!(text.parse(), Ok(Timestamp::from_ms(ms)), "{text}");
         }
@@ -208,6 +226,8 @@ mod tests {
     fn is_shown_as_rfc_3339_with_milliseconds() {
         assert_eq!(Timestamp::from_ms(0).to_string(), "1970-01-01T00:00:00.000Z");
         assert_eq!(Timestamp::from_ms(1_795_181_400_120).to_string(), "2026-11-20T13:30:00.120Z");
-        assert!(Timestamp::from_ms(u64::MAX).to_string().starts_with("9999-"));
+        for last in [253_402_300_799_999, 253_402_300_800_000, u64::MAX] {
+            assert_eq!(Timestamp::from_ms(last).to_string(), "9999-12-31T23:59:59.999Z");
+        }
     }
 }

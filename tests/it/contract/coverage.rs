@@ -11,7 +11,7 @@ use local::dynamodb::DynamoDb;
 use local::gateway::routes::Function;
 use serde_json::{Value, json};
 use shared::config::Config;
-use shared::domain::{PacketId, Timestamp};
+use shared::domain::{Limits, PacketId, Timestamp};
 use shared::ports::{Clock, System};
 use shared::wiring::{Wiring, dynamodb_at};
 
@@ -481,6 +481,30 @@ async fn every_example_of_a_request_is_accepted() {
             }
         }
         assert!(sent >= 7, "only {sent}");
+    }
+}
+
+/// Who takes one for a request of their own should read when it can be.
+#[test]
+fn the_starts_of_the_examples_are_within_a_week_of_their_packets() {
+    fn starts<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+        found.extend(value.get("starts_at").and_then(Value::as_str));
+        match value {
+            Value::Object(fields) => fields.values().for_each(|value| starts(value, found)),
+            Value::Array(items) => items.iter().for_each(|value| starts(value, found)),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    starts(&SPEC.document, &mut found);
+    let properties = SPEC.document["components"]["schemas"].as_object().unwrap().values();
+    let own = properties.filter_map(|schema| schema["properties"]["starts_at"]["examples"][0].as_str());
+    found.extend(own);
+    assert!(found.len() > 3, "{found:?}");
+    let created_at: Timestamp = "2026-11-20T13:30:00.120Z".parse().unwrap();
+    for text in found {
+        let starts_at: Timestamp = text.parse().unwrap();
+        assert!(starts_at > created_at && starts_at.since(created_at) <= Limits::START_AHEAD_MAX, "{text}");
     }
 }
 

@@ -611,6 +611,12 @@ async fn movements_are_filtered_by_time_and_kind() {
         assert!(from.contains(row), "{at}");
         assert_eq!([from, to].concat(), all, "{at}");
     }
+    // The last moments that RFC 3339 has, which stand for "no end".
+    for last in ["9999-12-31T23:59:59Z", "9999-12-31T23:59:59.999999999Z", "9999-12-31T23:59:59-23:59"] {
+        assert_eq!(list(&format!("to={last}")).await, all, "{last}");
+        assert!(list(&format!("from={last}")).await.is_empty(), "{last}");
+        assert_eq!(api.get(format!("/operator/withdrawals?before={last}")).await.status, 200);
+    }
     for (query, fields) in [
         ("from=", &["from"][..]),
         ("from=2026-11-20", &["from"]),

@@ -7,6 +7,7 @@ use shared::domain::Timestamp;
 use shared::ports::{Clock, System};
 
 use super::api::{Api, random, text, with};
+use super::spec::SPEC;
 
 #[tokio::test]
 async fn a_packet_is_sent_and_paid_for() {
@@ -241,7 +242,15 @@ async fn while_sending_is_paused_nobody_sends_and_all_else_goes_on() {
     api.fund("alice", 100).await;
 
     let decide = |body: Value| api.put("/operator/sending").json(&body);
-    assert_eq!(decide(json!({"paused": true})).await.refused(400, "invalid-request"), ["reason"]);
+    let schema = SPEC.validator(&SPEC.document["components"]["schemas"]["SendingRequest"]);
+    for body in [json!({"paused": true}), json!({"paused": true, "reason": null})] {
+        assert_eq!(decide(body.clone()).await.refused(400, "invalid-request"), ["reason"]);
+        assert!(!schema.is_valid(&body), "{body}");
+    }
+    for body in [json!({"paused": false, "reason": null}), json!({"paused": false, "reason": "all is well"})] {
+        decide(body.clone()).await.expect(200);
+        assert!(schema.is_valid(&body), "{body}");
+    }
     let paused = decide(json!({"paused": true, "reason": "bought accounts"})).await.expect(200);
     assert_eq!((&paused["paused"], &paused["reason"]), (&json!(true), &json!("bought accounts")));
     assert!(text(&paused["by"]).starts_with("arn:aws:"), "{paused}");
