@@ -634,6 +634,18 @@ def tickets(account):
         yield "fine", "tickets can be checked"
 
 
+# Points of small order on Ed25519's curve, without the sign of x. A key that is one of them has signatures that need no private key.
+SMALL_ORDER = {
+    "0000000000000000000000000000000000000000000000000000000000000000",
+    "0100000000000000000000000000000000000000000000000000000000000000",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+    "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+}
+
+
 def ticket_fault(text):
     """What the functions would say of these keys (TicketKeys::parse); None if they take them."""
     try:
@@ -651,21 +663,24 @@ def ticket_fault(text):
         return "each key must have a `kid` of its own"
     for key in keys:
         if (key.get("kty"), key.get("alg", "HS256")) == ("oct", "HS256"):
-            if bytes_of(key.get("k")) < 32:
+            if len(bytes_of(key.get("k"))) < 32:
                 return "a key for HS256 must have at least 32 bytes, in base64url without padding"
         elif (key.get("kty"), key.get("crv"), key.get("alg", "EdDSA")) == ("OKP", "Ed25519", "EdDSA"):
-            if bytes_of(key.get("x")) != 32:
+            point = bytes_of(key.get("x"))
+            if len(point) != 32:
                 return "a key for EdDSA must have an `x` of 32 bytes, in base64url without padding"
+            if (point[:-1] + bytes([point[-1] & 0x7F])).hex() in SMALL_ORDER:
+                return "a key for EdDSA must not be one of the few for which anybody can sign"
         else:
             return "each key must be for HS256 (`kty` oct) or EdDSA (`kty` OKP, `crv` Ed25519)"
     return None
 
 
 def bytes_of(text):
-    """How many bytes a base64url text without padding has; 0 if it is none."""
+    """The bytes of a base64url text without padding; none if it is no such text."""
     if not isinstance(text, str) or not re.fullmatch("[A-Za-z0-9_-]*", text) or len(text) % 4 == 1:
-        return 0
-    return len(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        return b""
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
 # --- Backups elsewhere

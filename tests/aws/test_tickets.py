@@ -10,7 +10,7 @@ from checks import ticket_fault
 
 FILE = json.loads((pathlib.Path(__file__).parents[1] / "tickets.json").read_text())
 KEYS = {key["kid"]: jwt.PyJWK(key, {"oct": "HS256", "OKP": "EdDSA"}[key["kty"]]) for key in FILE["keys"]["keys"]}
-CHARACTERS_MAX, LEEWAY_S, LIFE_MAX_S = 2048, 5, 86_400
+CHARACTERS_MAX, LEEWAY_S, LIFE_MAX_S = 2048, 10, 86_400
 
 
 def is_second(value):

@@ -222,9 +222,10 @@ fn log(request: &Request, result: &Result<Answer, Problem>, took: Duration) {
     let duration_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
     let (outcome, slip, cause) = match result {
         Ok(answer) => (answer.outcome, answer.slip, None),
-        Err(Problem { code, cause, .. }) => {
+        Err(Problem { code, cause, flaw, .. }) => {
             let slip = cause.as_ref().and_then(Failure::held_slip);
-            (code.name(), slip, cause.as_ref().map(|cause| crate::error_chain(cause)))
+            let flaw = || flaw.map(|flaw| flaw.to_string());
+            (code.name(), slip, cause.as_ref().map(|cause| crate::error_chain(cause)).or_else(flaw))
         }
     };
     macro_rules! line {

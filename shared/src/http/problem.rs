@@ -3,7 +3,7 @@ use serde::Serialize;
 
 use crate::domain::{Amount, Timestamp};
 use crate::service::Failure;
-use crate::tickets::TicketFault;
+use crate::tickets::{Flaw, TicketFault};
 
 /// The kinds of problems. Clients branch on these codes, which are stable. Only this file assigns their statuses.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -183,6 +183,8 @@ pub struct Problem {
     pub resets_at: Option<Timestamp>,
     /// The cause, for the log only.
     pub cause: Option<Failure>,
+    /// What is wrong with the ticket, for the log only.
+    pub flaw: Option<Flaw>,
 }
 
 /// The body of a problem's answer (RFC 9457).
@@ -215,6 +217,7 @@ impl Problem {
             limit: None,
             resets_at: None,
             cause: None,
+            flaw: None,
         }
     }
 
@@ -252,7 +255,15 @@ impl Problem {
     pub fn no_ticket(fault: TicketFault) -> Self {
         match fault {
             TicketFault::Missing => Self::new(Code::TicketRequired, "This packet needs a ticket, in Grab-Ticket."),
-            TicketFault::Invalid => Self::new(Code::TicketInvalid, "The ticket does not admit this user here."),
+            TicketFault::Invalid(flaw) => {
+                let detail = match flaw {
+                    Flaw::Ahead(_) => {
+                        "The ticket is signed in the future: the clock of the app that signed it is fast."
+                    }
+                    _ => "The ticket does not admit this user here.",
+                };
+                Self { flaw: Some(flaw), ..Self::new(Code::TicketInvalid, detail) }
+            }
             TicketFault::Expired => Self::new(Code::TicketExpired, "The ticket has expired."),
         }
     }

@@ -7,7 +7,7 @@ use crate::domain::{PacketId, Timestamp, UserId};
 use crate::ports::Table;
 use crate::secret::Secret;
 use crate::service::{Failure, Packets};
-use crate::tickets::{Scope, TicketFault, TicketKeys};
+use crate::tickets::{Flaw, Scope, TicketFault, TicketKeys};
 
 /// How old the keys may be that lack a ticket's. It may be a new one. Tickets that somebody made up cause no more reads than this.
 const READ_AGAIN_EVERY: Duration = Duration::from_secs(10);
@@ -70,7 +70,7 @@ pub async fn admit<T: Table>(
         Scope::Reference(..) => packets.terms(id).await?.is_some_and(|terms| ticket.is_for(&terms)),
     };
     Ok(match ticket.not_before {
-        _ if !is_for => Admission::Refused(TicketFault::Invalid),
+        _ if !is_for => Admission::Refused(TicketFault::Invalid(Flaw::Packet)),
         Some(at) => Admission::NotBefore(at),
         None => Admission::Admitted,
     })

@@ -2,12 +2,13 @@ use std::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, KeyAlgorithm};
 use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation, decode, decode_header};
 use serde::de::DeserializeOwned;
 
-use super::CHARACTERS_MAX;
 use super::ring::use_ring;
+use super::{CHARACTERS_MAX, Flaw};
 
 /// The most keys: an old one and a new one.
 const KEYS_MAX: usize = 2;
@@ -15,6 +16,18 @@ const KEYS_MAX: usize = 2;
 const SECRET_BYTES_MIN: usize = 32;
 /// The bytes of a public key of Ed25519 (RFC 8032, 5.1.5).
 const PUBLIC_BYTES: usize = 32;
+
+/// The points of small order on Ed25519's curve, in all their spellings, without the sign of `x`, the highest bit. A key that is one of
+/// them has signatures that nobody needs a private key for.
+const SMALL_ORDER: [&str; 7] = [
+    "0000000000000000000000000000000000000000000000000000000000000000",
+    "0100000000000000000000000000000000000000000000000000000000000000",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+    "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+];
 
 /// The keys that sign tickets, each with its id and its algorithm.
 #[derive(Clone)]
@@ -48,6 +61,9 @@ pub enum KeysError {
     /// A public one has another length.
     #[error("a key for EdDSA must have an `x` of {PUBLIC_BYTES} bytes, in base64url without padding")]
     Public,
+    /// A public one has no private one.
+    #[error("a key for EdDSA must not be one of the few for which anybody can sign")]
+    Weak,
     /// One is private.
     #[error("a key for EdDSA must be the public one, without `d`")]
     Private,
@@ -78,13 +94,17 @@ impl TicketKeys {
     }
 
     /// The claims of a token that one of the keys has signed. The key decides the algorithm, never the token alone.
-    pub(super) fn claims<C: DeserializeOwned>(&self, token: &str) -> Option<C> {
-        let key = self.key_of(token)?;
+    pub(super) fn claims<C: DeserializeOwned>(&self, token: &str) -> Result<C, Flaw> {
+        let key = self.key_of(token).ok_or(Flaw::Key)?;
         let mut validation = Validation::new(key.algorithm);
         // The caller knows the time and the user.
         validation.required_spec_claims.clear();
         (validation.validate_exp, validation.validate_nbf, validation.validate_aud) = (false, false, false);
-        Some(decode(token, &key.verifying, &validation).ok()?.claims)
+        let opened = decode(token, &key.verifying, &validation);
+        opened.map(|token| token.claims).map_err(|error| match error.kind() {
+            ErrorKind::InvalidSignature => Flaw::Signature,
+            _ => Flaw::Claims,
+        })
     }
 
     fn key_of(&self, token: &str) -> Option<&Key> {
@@ -115,8 +135,11 @@ impl Key {
             (AlgorithmParameters::OctetKeyPair(pair), None | Some(KeyAlgorithm::EdDSA))
                 if pair.curve == EllipticCurve::Ed25519 =>
             {
-                if !URL_SAFE_NO_PAD.decode(&pair.x).is_ok_and(|bytes| bytes.len() == PUBLIC_BYTES) {
-                    return Err(KeysError::Public);
+                let bytes = URL_SAFE_NO_PAD.decode(&pair.x).ok().and_then(|bytes| bytes.try_into().ok());
+                let mut point: [u8; PUBLIC_BYTES] = bytes.ok_or(KeysError::Public)?;
+                point[PUBLIC_BYTES - 1] &= 0x7f;
+                if SMALL_ORDER.contains(&&*hex::encode(point)) {
+                    return Err(KeysError::Weak);
                 }
                 Algorithm::EdDSA
             }

@@ -14,7 +14,7 @@ pub const CHARACTERS_MAX: usize = 2_048;
 /// What a ticket says of its audience.
 const AUDIENCE: &str = "hongbao:grab";
 /// How far the clock of the one who signed may be off, in seconds.
-const LEEWAY_S: u64 = 5;
+const LEEWAY_S: u64 = 10;
 /// The longest time from `iat` to `exp`, in seconds.
 const LIFE_MAX_S: u64 = 24 * 60 * 60;
 
@@ -24,9 +24,41 @@ pub enum TicketFault {
     /// There is none.
     Missing,
     /// It is not signed by a known key, or is not this user's, or not for this packet.
-    Invalid,
+    Invalid(Flaw),
     /// It was valid until its `exp`.
     Expired,
+}
+
+/// What is wrong with a ticket that is not valid: for logs, which have nothing of the ticket itself.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Flaw {
+    /// Nobody can check it.
+    #[error("it is no JWS that names one of the keys, with that key's algorithm")]
+    Key,
+    /// Somebody else signed it, or it was changed.
+    #[error("its signature is not that of the key that it names")]
+    Signature,
+    /// It lacks one, or one has another type.
+    #[error("its claims are not sub, aud, iat and exp, each as it must be")]
+    Claims,
+    /// It is for something else.
+    #[error("its aud is not {AUDIENCE}")]
+    Audience,
+    /// It is another user's.
+    #[error("its sub is another user")]
+    User,
+    /// It is for no packet, or for more than one.
+    #[error("it names neither one packet nor a reference with its sender")]
+    Scope,
+    /// Its times contradict each other.
+    #[error("its exp is before its iat or its nbf, or more than {LIFE_MAX_S} s after its iat")]
+    Life,
+    /// So many seconds.
+    #[error("its iat is {0} s ahead of the clock here: the clock of its signer is fast")]
+    Ahead(u64),
+    /// It is for others.
+    #[error("it is for another packet")]
+    Packet,
 }
 
 /// A ticket whose signature and times are right.
@@ -70,20 +102,26 @@ enum Audience {
 impl TicketKeys {
     /// The ticket in `text`, if it is `user`'s and valid at `now`. The caller checks with [`Ticket::is_for`] whether it is for the packet.
     pub fn open(&self, text: &str, user: &UserId, now: Timestamp) -> Result<Ticket, TicketFault> {
-        let claims: Claims = self.claims(text).ok_or(TicketFault::Invalid)?;
+        let claims: Claims = self.claims(text).map_err(TicketFault::Invalid)?;
         let is_ours = match &claims.aud {
             Audience::One(one) => one == AUDIENCE,
             Audience::Several(all) => all.iter().any(|one| one == AUDIENCE),
         };
-        if !is_ours || claims.sub != user.as_str() {
-            return Err(TicketFault::Invalid);
+        if !is_ours {
+            return Err(TicketFault::Invalid(Flaw::Audience));
         }
-        let scope = claims.scope().ok_or(TicketFault::Invalid)?;
+        if claims.sub != user.as_str() {
+            return Err(TicketFault::Invalid(Flaw::User));
+        }
+        let scope = claims.scope().ok_or(TicketFault::Invalid(Flaw::Scope))?;
         let now_s = now.ms() / 1_000;
         let life = claims.exp.checked_sub(claims.iat).filter(|life| *life <= LIFE_MAX_S);
         let is_never = claims.nbf.is_some_and(|nbf| nbf >= claims.exp);
-        if life.is_none() || is_never || claims.iat > now_s + LEEWAY_S {
-            return Err(TicketFault::Invalid);
+        if life.is_none() || is_never {
+            return Err(TicketFault::Invalid(Flaw::Life));
+        }
+        if claims.iat > now_s + LEEWAY_S {
+            return Err(TicketFault::Invalid(Flaw::Ahead(claims.iat - now_s)));
         }
         if claims.exp + LEEWAY_S <= now_s {
             return Err(TicketFault::Expired);

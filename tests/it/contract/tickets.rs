@@ -95,6 +95,22 @@ async fn only_users_with_a_ticket_grab_and_look() {
     }
 }
 
+/// Servers' clocks are seldom right to the second. One that is fast by more than the leeway is said to be: what their users read is not the cause.
+#[tokio::test]
+async fn a_signers_clock_may_be_fast_by_ten_seconds() {
+    let api = start(local::Ack::Ledger).await;
+    let packet = api.packet("alice", "k", &guarded(&json!({}))).await;
+    let signed_ahead = |by: u64| {
+        let ticket = Ticket::new("bob", Scope::Packet(&packet));
+        TicketKey::from_jwk(TICKET_KEY).unwrap().sign_at(&ticket, SystemTime::now() + Duration::from_secs(by)).unwrap()
+    };
+    let late = api.grab("bob", &packet).header("grab-ticket", &signed_ahead(60)).await;
+    late.refused(403, "ticket-invalid");
+    assert!(text(&late.json()["detail"]).contains("the clock"), "{}", late.describe());
+    let won = api.grab("bob", &packet).header("grab-ticket", &signed_ahead(8)).await.expect(200);
+    assert_eq!(won["outcome"], "grabbed");
+}
+
 #[tokio::test]
 async fn a_ticket_for_a_reference_admits_to_all_rounds_of_its_sender() {
     let api = start(local::Ack::Ledger).await;

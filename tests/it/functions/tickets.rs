@@ -1,6 +1,7 @@
 //! The keys of tickets behind Secrets Manager's protocol: a rotation refuses nobody.
 
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
 
 use client::tickets::{Scope, Ticket, TicketKey};
 use tests::relay::stand_in;
@@ -57,5 +58,13 @@ async fn a_new_key_is_known_within_seconds_and_the_old_one_meanwhile() {
         }
         answer.refused(403, "ticket-invalid");
     }
-    assert!(!grab.log().contains("PYbn25y"), "no log shows a key");
+    let mut ahead = grab_of(&packet, "user-ahead");
+    let (ticket, now) = (Ticket::new("user-ahead", Scope::Packet(&packet)), SystemTime::now());
+    ahead["headers"]["grab-ticket"] = old.sign_at(&ticket, now + Duration::from_mins(1)).unwrap().into();
+    grab.answer(&ahead).await.refused(403, "ticket-invalid");
+    let log = grab.log();
+    for cause in ["it is no JWS that names one of the keys", "s ahead of the clock here"] {
+        assert!(log.contains(cause), "{cause}: {log}");
+    }
+    assert!(!log.contains("PYbn25y"), "no log shows a key");
 }
