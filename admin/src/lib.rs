@@ -31,6 +31,7 @@ use shared::domain::Signer;
 pub use deployment::{Deployed, Failed, aws_config};
 pub use options::{Asked, Deployment, Options, Right};
 pub use remote::{Answer, Event, Request, operate};
+pub use text::for_terminal;
 
 /// A command's output and exit code.
 #[derive(Debug)]

@@ -17,12 +17,13 @@ async fn main() -> ExitCode {
     shared::logs::to_stderr("off");
     shared::redis::install_crypto_provider();
     match run(options).await {
-        Ok((text, exit)) => match writeln!(std::io::stdout(), "{text}") {
+        Ok((text, exit)) => match writeln!(std::io::stdout(), "{}", admin::for_terminal(&text)) {
             Ok(()) => exit.into(),
             Err(_) => failed(),
         },
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "error: {}", shared::error_chain(&error));
+            let error = admin::for_terminal(&shared::error_chain(&error));
+            let _ = writeln!(std::io::stderr(), "error: {error}");
             failed()
         }
     }

@@ -32,6 +32,26 @@ pub fn columns(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> 
     table.trim_fmt()
 }
 
+/// The text with escapes for what a terminal would act on: what moves its cursor, ends its line or turns the order of characters. The
+/// escapes are those of JSON, so JSON stays JSON.
+pub fn for_terminal(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter != '\n' && acts(letter) {
+            shown.push_str(&format!("\\u{:04x}", u32::from(letter)));
+        } else {
+            shown.push(letter);
+        }
+    }
+    shown
+}
+
+/// Whether a terminal may act on a character: controls, separators of lines and paragraphs, and controls of direction.
+fn acts(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 fn value(report: &impl Serialize) -> Value {
     // Reports always have a JSON form.
     serde_json::to_value(report).unwrap_or_default()
@@ -41,11 +61,37 @@ fn cell(value: &Value) -> String {
     let joined = |cells: Vec<String>| cells.join(", ");
     match value {
         Value::Null => String::new(),
-        Value::String(text) if !text.contains(char::is_control) => text.clone(),
+        Value::String(text) if !text.contains(acts) => text.clone(),
         Value::Array(list) => joined(list.iter().map(cell).collect()),
-        Value::Object(fields) => joined(fields.iter().map(|(name, value)| format!("{name} {}", cell(value))).collect()),
+        Value::Object(fields) => joined(
+            fields.iter().map(|(name, value)| format!("{} {}", cell(&Value::from(&**name)), cell(value))).collect(),
+        ),
         Value::Number(number) if number.is_f64() => number.as_f64().unwrap_or_default().to_string(),
         // A text with control characters could change what a terminal shows.
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_terminal_acts_on_nothing_that_a_user_wrote() {
+        let hostile = ["\u{1b}[2J", "a\nb", "\u{7f}", "\u{9b}2J", "\u{202e}gpj", "\u{2066}", "\u{2028}", "\r"];
+        for text in hostile {
+            let report = json!({"metadata": {text: text}, "rows": [{"why": text}]});
+            let tables = [fields(&report, "metadata"), table(&report["rows"], "why")].map(|text| for_terminal(&text));
+            for shown in &tables {
+                assert!(!shown.replace('\n', "").contains(acts) && !shown.contains("a\nb"), "{shown:?}");
+            }
+            let shown = for_terminal(&serde_json::to_string_pretty(&report).unwrap());
+            assert!(!shown.replace('\n', "").contains(acts), "{shown:?}");
+            assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), report, "{shown:?}");
+        }
+        let plain = "恭喜发财 👩\u{200d}🚀\nالعربية é";
+        assert_eq!(for_terminal(plain), plain);
     }
 }

@@ -1081,7 +1081,8 @@ export interface components {
          */
         Reference: string;
         /**
-         * @description Data of the sender's app. The packet's sender and the operator see it. Keys have 1 to 40 characters.
+         * @description Data of the sender's app. The packet's sender and the operator see it. Keys have 1 to 40 characters. Keys and values have no
+         *     control or invisible characters, as a greeting has none.
          * @example {
          *       "channel": "app"
          *     }

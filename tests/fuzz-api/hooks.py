@@ -46,6 +46,8 @@ def before_load_schema(context, raw_schema):
             schema["enum"] = schema.pop("x-extensible-enum")
         if name in PATTERNS:
             schema["pattern"] = PATTERNS[name]
+        if name.endswith("Metadata"):
+            schema["propertyNames"]["pattern"] = schema["additionalProperties"]["pattern"] = PLAIN
 
 
 @schemathesis.hook
@@ -88,6 +90,9 @@ def make_acceptable(case):
                 case.body["starts_at"] = soon(case.body["starts_at"])
         if case.body.get("greeting"):
             case.body["greeting"] = visible(case.body["greeting"])
+        if case.body.get("metadata"):
+            pairs = case.body["metadata"].items()
+            case.body["metadata"] = {visible(key) or "fuzz": value and visible(value) for key, value in pairs}
         for name in ("reason", "note"):
             if case.body.get(name) is not None:
                 case.body[name] = visible(case.body[name]) or "fuzz"

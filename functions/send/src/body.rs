@@ -93,8 +93,8 @@ fn within_limits(sender: UserId, body: SendBody, limits: &Limits) -> Result<NewP
     });
     let greeting = body.greeting.unwrap_or_default();
     let most = Limits::GREETING_CHARS_MAX;
-    let greeting = Some(greeting).filter(|text| text.chars().count() <= most && is_plain(text));
-    let reason = format!("must be at most {most} characters, without control or invisible characters");
+    let greeting = Some(greeting).filter(|text| is_shown(text, most));
+    let reason = format!("must be at most {most} characters, {SHOWN}");
     let greeting = fields.check("greeting", greeting, reason);
     let starts_at = match body.starts_at {
         None => Some(None),
@@ -164,6 +164,13 @@ fn within_limits(sender: UserId, body: SendBody, limits: &Limits) -> Result<NewP
     }
 }
 
+const SHOWN: &str = "without control or invisible characters";
+
+/// Whether a text may be shown to others, and is not too long.
+fn is_shown(text: &str, chars_max: usize) -> bool {
+    text.chars().count() <= chars_max && is_plain(text)
+}
+
 /// The passphrase, normalised. Its limits are those of the normalised form.
 fn passphrase(text: &str, fields: &mut Fields) -> Option<Passphrase> {
     let most = Limits::PASSPHRASE_CHARS_MAX;
@@ -227,12 +234,12 @@ fn pairs(Texts(texts): Texts, fields: &mut Fields) -> Option<BTreeMap<String, St
     let mut pairs = BTreeMap::new();
     for (key, value) in texts {
         let most = Labels::METADATA_KEY_CHARS_MAX;
-        let good_key = (1..=most).contains(&key.chars().count()).then_some(());
-        fields.check("metadata", good_key, format!("must have keys of 1 to {most} characters"))?;
+        let good_key = (!key.is_empty() && is_shown(&key, most)).then_some(());
+        fields.check("metadata", good_key, format!("must have keys of 1 to {most} characters, {SHOWN}"))?;
         let field = format!("metadata.{key}");
         let most = Labels::METADATA_VALUE_CHARS_MAX;
-        let good_value = value.as_ref().is_none_or(|value| value.chars().count() <= most).then_some(());
-        fields.check(&field, good_value, format!("must be at most {most} characters"))?;
+        let good_value = value.as_ref().is_none_or(|value| is_shown(value, most)).then_some(());
+        fields.check(&field, good_value, format!("must be at most {most} characters, {SHOWN}"))?;
         fields.check(&field, pairs.insert(key, value).is_none().then_some(()), "is given twice")?;
     }
     Some(pairs.into_iter().filter_map(|(key, value)| Some((key, value?))).collect())

@@ -51,7 +51,7 @@ pub struct Labels {
     pub cover: Option<Cover>,
     /// The app's name for what the packet belongs to; for its sender and the operator.
     pub reference: Option<Reference>,
-    /// More of the app's own data, by key; for the same readers.
+    /// More of the app's own data, by key; for the same readers. Keys and values are plain, as a greeting is.
     pub metadata: Option<BTreeMap<String, String>>,
 }
 

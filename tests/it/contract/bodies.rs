@@ -395,13 +395,17 @@ fn odd_texts() -> impl Iterator<Item = String> {
 #[test]
 fn the_documents_patterns_refuse_no_text_that_is_accepted() {
     let schemas = &SPEC.document["components"]["schemas"];
-    let [greeting, passphrase] = ["Greeting", "Passphrase"].map(|name| SPEC.validator(&schemas[name]));
+    let [greeting, passphrase, metadata] =
+        ["Greeting", "Passphrase", "SendMetadata"].map(|name| SPEC.validator(&schemas[name]));
     for text in odd_texts() {
         assert!(greeting.is_valid(&json!(text)) || !is_plain(&text), "greeting {text:?}");
+        let pairs = [json!({text.clone(): "v"}), json!({"k": text})];
+        assert!(pairs.iter().all(|pair| metadata.is_valid(pair)) || !is_plain(&text), "metadata {text:?}");
         let is_accepted = !Passphrase::new(&text).as_str().is_empty() && !text.contains(char::is_control);
         assert!(passphrase.is_valid(&json!(text)) || !is_accepted, "passphrase {text:?}");
         if text.contains(|letter: char| letter.is_ascii_control()) {
             assert!(!greeting.is_valid(&json!(text)) && !passphrase.is_valid(&json!(text)), "{text:?}");
+            assert!(!pairs.iter().any(|pair| metadata.is_valid(pair)), "{text:?}");
         }
     }
 }
@@ -439,9 +443,16 @@ async fn metadata() {
     let (key, value) = ("键".repeat(40), "值".repeat(200));
     let widest: Value = (0..10).map(|i| (format!("{i}{}", &key[3..]), json!("🧧".repeat(200)))).collect();
     let most = json!({key.clone(): value.clone()});
-    let good = [json!({}), json!({"#cover": "spring", "\u{0}": "\u{0}\n", "k": ""}), most, of(10), widest];
+    let good = [json!({}), json!({"#cover": "spring", " ": "👩\u{200d}🚀", "k": ""}), most, of(10), widest];
     let (long_key, long_value) = (format!("{key}键"), format!("{value}值"));
-    let bad = [of(11), json!({"": "v"}), json!({long_key: "v"}), json!({"k": long_value}), json!({"k": {"k": "v"}})];
+    let mut bad =
+        vec![of(11), json!({"": "v"}), json!({long_key: "v"}), json!({"k": long_value}), json!({"k": {"k": "v"}})];
+    // What changes an operator's terminal, or the order in which a text is read.
+    for text in
+        ["\u{1b}[2J", "\u{0}=1+1", "a\nb", "\u{7f}", "\u{9b}2J", "\u{202e}gpj", "a\u{2066}", "\u{200b}", "\u{e000}"]
+    {
+        bad.extend([json!({"k": text}), json!({text: "v"})]);
+    }
     try_values("metadata", &random(10, 1), &good, &bad).await;
 }
 

@@ -164,7 +164,7 @@ async fn what_the_sender_wrote_is_shown_to_whom_it_is_for() {
         random(100, 2),
         &json!({
             "recipients": ["bob"], "passphrase": "abc", "cover": "spring", "reference": "order-17",
-            "metadata": {"channel": "app", "#cover": "红包\u{0}"}
+            "metadata": {"channel": "app", "#cover": "红包 👩\u{200d}🚀"}
         }),
     );
     let sent = api.send("alice", "k", &body).await;

@@ -81,6 +81,7 @@ fn within_limits(packet: &NewPacket, limits: &Limits) {
     if let Some(metadata) = &packet.labels.metadata {
         assert!(metadata.len() <= Labels::METADATA_KEYS_MAX, "{packet:?}");
         for (key, value) in metadata {
+            assert!(!key.contains(is_never_plain) && !value.contains(is_never_plain), "{packet:?}");
             let (key, value) = (key.chars().count(), value.chars().count());
             assert!((1..=Labels::METADATA_KEY_CHARS_MAX).contains(&key), "{packet:?}");
             assert!(value <= Labels::METADATA_VALUE_CHARS_MAX, "{packet:?}");
