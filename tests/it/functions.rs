@@ -280,6 +280,25 @@ async fn users_requests_that_go_round_cloudfront_are_refused() {
     }
 }
 
+/// A client can send raw what no address may have. The library that reads events panics on it. The call would then count as a fault of
+/// ours, and anybody could cause one.
+#[tokio::test]
+async fn a_query_that_is_no_part_of_an_address_is_answered() {
+    let stores = Stores::start().await;
+    for name in ["send", "grab", "view", "wallet"] {
+        let function = stores.function(name, &[]).await;
+        for query in
+            ["a=<", "a=\"", "<script>", "a=>", "a=b c", "a=\t", "a=\u{7f}", "a=#", "a=\u{0}", "a=\u{85}", "a=红<"]
+        {
+            let mut event = sample(name, PLACEHOLDER);
+            event["rawQueryString"] = query.into();
+            let answer = function.answer(&event).await;
+            assert_eq!(answer.refused(400, "invalid-request").len(), 1, "{name} {query:?}");
+        }
+        assert!(!function.log().contains("panicked"), "{}", function.log());
+    }
+}
+
 #[tokio::test]
 async fn an_invalid_event_does_not_end_the_process() {
     let stores = Stores::start().await;

@@ -4,8 +4,9 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use grab::Telemetry;
-use lambda_http::{Error, run_concurrent, service_fn};
+use lambda_http::{Error, service_fn};
 use shared::config::Config;
+use shared::http;
 use shared::wiring::{self, Wiring};
 
 fn main() -> Result<(), Error> {
@@ -28,7 +29,7 @@ async fn serve() -> Result<(), Error> {
         let telemetry = Arc::clone(&telemetry);
         tokio::spawn(async move { telemetry.tell_regularly().await });
     }
-    run_concurrent(service_fn(move |request| {
+    http::run(service_fn(move |request| {
         let (entrance, grab, telemetry) = (Arc::clone(&entrance), Arc::clone(&grab), Arc::clone(&telemetry));
         async move {
             if !is_concurrent {

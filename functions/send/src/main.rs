@@ -3,8 +3,9 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use lambda_http::{Error, run_concurrent, service_fn};
+use lambda_http::{Error, service_fn};
 use shared::config::Config;
+use shared::http;
 use shared::wiring::{self, Wiring};
 
 fn main() -> Result<(), Error> {
@@ -18,7 +19,7 @@ async fn serve() -> Result<(), Error> {
     wiring.connect().await;
     let (send, close) = (Arc::new(wiring.send_packet()), Arc::new(wiring.close_packet()));
     let wallets = Arc::new(wiring.ledger_wiring().wallets());
-    run_concurrent(service_fn(move |request| {
+    http::run(service_fn(move |request| {
         let (entrance, send, close) = (Arc::clone(&entrance), Arc::clone(&send), Arc::clone(&close));
         let wallets = Arc::clone(&wallets);
         async move {

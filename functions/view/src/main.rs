@@ -3,8 +3,9 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use lambda_http::{Error, run_concurrent, service_fn};
+use lambda_http::{Error, service_fn};
 use shared::config::Config;
+use shared::http;
 use shared::wiring::{self, Wiring};
 
 fn main() -> Result<(), Error> {
@@ -17,7 +18,7 @@ async fn serve() -> Result<(), Error> {
     let wiring = Wiring::new(config, wiring::dynamodb(&wiring::environment()))?;
     wiring.connect_and_read_keys().await;
     let view = Arc::new(wiring.view_packets());
-    run_concurrent(service_fn(move |request| {
+    http::run(service_fn(move |request| {
         let (entrance, view) = (Arc::clone(&entrance), Arc::clone(&view));
         async move { Ok::<_, Infallible>(entrance.serve(request, |request| view::handle(&view, request)).await) }
     }))

@@ -3,9 +3,9 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use lambda_http::{Error, run_concurrent, service_fn};
+use lambda_http::{Error, service_fn};
 use shared::config::Config;
-use shared::http::Edge;
+use shared::http::{self, Edge};
 use shared::ports::System;
 use shared::wiring::{self, LedgerWiring};
 
@@ -17,7 +17,7 @@ async fn serve() -> Result<(), Error> {
     let config = Config::for_the_ledger(|name| std::env::var(name).ok())?;
     let edge = Edge::new(&config.base_path, config.user_rates, None, Arc::new(System));
     let wallet = Arc::new(LedgerWiring::new(config, wiring::dynamodb(&wiring::environment())).wallets());
-    run_concurrent(service_fn(move |request| {
+    http::run(service_fn(move |request| {
         let request = edge.receive(request);
         let wallet = Arc::clone(&wallet);
         async move { Ok::<_, Infallible>(wallet::handle(&wallet, request).await) }

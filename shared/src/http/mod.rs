@@ -11,6 +11,7 @@ mod page;
 mod problem;
 mod request;
 mod route;
+mod runtime;
 mod views;
 mod withdrawal;
 
@@ -25,6 +26,7 @@ pub use page::{
 pub use problem::{Code, FieldError, Limit, Problem};
 pub use request::{asker, caller, idempotency_key, operator, user_of};
 pub use route::{Route, Who, route};
+pub use runtime::run;
 pub use views::{
     ClaimRow, LimitsBody, MineView, MovementRow, MovementsBody, PacketBody, ReceiverBody, ReferenceBody, ReportedRow,
     SendingBody, ShareBody, SuspensionBody, Totals, Viewer, WalletBody, WithdrawalBody, WithdrawalRow, WithdrawalsBody,

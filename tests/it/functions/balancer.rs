@@ -119,6 +119,7 @@ async fn a_load_balancers_events_are_answered_by_the_contract() {
     // An encoded separator stays in its value.
     let fields = ask("GET", &format!("{claims}?order=newest%26limit%3D1"), &[]).await.refused(400, "invalid-request");
     assert_eq!(fields, ["order"]);
+    ask("GET", &format!("{claims}?limit=<\"%3c%22"), &[]).await.refused(400, "invalid-request");
     ask("GET", "/me/nothing", &[]).await.refused(404, "route-not-found");
     ask("DELETE", "/me/wallet", &[]).await.refused(405, "method-not-allowed");
     ask("GET", "/wallets/alice", &[]).await.refused(404, "route-not-found");
@@ -142,8 +143,8 @@ async fn only_a_token_that_a_load_balancer_verified_for_this_function_has_a_call
     for tokens in [&[][..], &[&*other], &["Bearer forged"]] {
         answer(&with, &wallet(tokens)).await.refused(401, "unauthenticated");
     }
-    // A client's own token is nothing in an event of API Gateway without the authorizer's word.
     assert_eq!(answer(&with, &wallet(&[&good, &good])).await.refused(400, "invalid-request"), ["Authorization"]);
+    // A client's own token is nothing in an event of API Gateway without the authorizer's word.
     let mut of_gateway = sample("view", PLACEHOLDER);
     of_gateway["headers"]["authorization"] = good.clone().into();
     of_gateway["requestContext"].as_object_mut().unwrap().remove("authorizer");
