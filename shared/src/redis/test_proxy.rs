@@ -3,11 +3,13 @@
 #![allow(clippy::unwrap_used)] // A test that cannot start it has failed.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+
+use crate::lock;
 
 /// A way to a server that can be cut and muted.
 #[derive(Debug)]
@@ -23,6 +25,8 @@ struct State {
     mute_before: AtomicUsize,
     /// How many answers are still to be dropped, with their connections.
     cuts: AtomicUsize,
+    /// An error, and how many answers it still takes the place of.
+    refusal: Mutex<(&'static str, usize)>,
 }
 
 impl Proxy {
@@ -50,6 +54,12 @@ impl Proxy {
         format!("redis://{}", self.address)
     }
 
+    /// Its port.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        self.address.port()
+    }
+
     /// How many connections it has taken.
     #[must_use]
     pub fn accepted(&self) -> usize {
@@ -61,9 +71,23 @@ impl Proxy {
         self.state.mute_before.store(self.accepted(), Ordering::SeqCst);
     }
 
+    /// Delivers an error instead of an answer, this many times.
+    pub fn refuse(&self, error: &'static str, count: usize) {
+        *lock(&self.state.refusal) = (error, count);
+    }
+
     /// Closes the connection instead of delivering an answer, this many times.
     pub fn cut_answers(&self, count: usize) {
         self.state.cuts.store(count, Ordering::SeqCst);
+    }
+}
+
+impl State {
+    /// The error that takes the place of the next answer, if one does.
+    fn refusal(&self) -> Option<String> {
+        let mut refusal = lock(&self.refusal);
+        refusal.1 = refusal.1.checked_sub(1)?;
+        Some(format!("-{}\r\n", refusal.0))
     }
 }
 
@@ -83,8 +107,10 @@ async fn forward(mut client: TcpStream, server: u16, number: usize, state: Arc<S
                 if len == 0 || state.cuts.fetch_update(Ordering::SeqCst, Ordering::SeqCst, cut).is_ok() {
                     return;
                 }
-                if !is_mute() {
-                    client.write_all(&answer[..len]).await.unwrap();
+                match state.refusal() {
+                    _ if is_mute() => {}
+                    Some(error) => client.write_all(error.as_bytes()).await.unwrap(),
+                    None => client.write_all(&answer[..len]).await.unwrap(),
                 }
             }
             else => return,

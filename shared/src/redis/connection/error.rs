@@ -147,81 +147,123 @@ pub(super) enum Failure {
     Refused,
 }
 
-/// Errors that pass by themselves, or once an operator has acted. Another caller's script is over its time limit. The disk refuses a
-/// snapshot or the append-only file. Too few replicas follow. The memory is full until keys expire.
-const PASSING: [&str; 4] = ["BUSY", "MISCONF", "NOREPLICAS", "OOM"];
-/// What a server with `maxclients` connections answers a new one.
-const TOO_MANY_CLIENTS: &str = "max number of clients reached";
-/// The codes of a server to which nobody has signed in, and that refuses a password.
-const PASSWORD: [&str; 2] = ["NOAUTH", "WRONGPASS"];
-/// How a server begins that refuses a script's command to its user. The second is that of Redis 6.
-const SCRIPT_RIGHTS: [&str; 2] = ["ACL failure in script", "The user executing the script can't"];
+/// What the codes of a server's errors say. `NOSCRIPT` is none of them: the call is sent again with its script. All others, such as
+/// `WRONGTYPE` and `CROSSSLOT`, are refusals.
+const CODES: [(&str, Failure); 12] = [
+    ("READONLY", Failure::Unfit),
+    ("MASTERDOWN", Failure::Unfit),
+    ("CLUSTERDOWN", Failure::Unfit),
+    ("LOADING", Failure::Unfit),
+    // A slot on its way: the call was tried again meanwhile.
+    ("TRYAGAIN", Failure::Busy),
+    // Another caller's script is over its time limit.
+    ("BUSY", Failure::Busy),
+    // The disk refuses a snapshot or the append-only file.
+    ("MISCONF", Failure::Busy),
+    // Too few replicas follow.
+    ("NOREPLICAS", Failure::Busy),
+    // The memory is full until keys expire.
+    ("OOM", Failure::Busy),
+    ("NOAUTH", Failure::Password),
+    ("WRONGPASS", Failure::Password),
+    ("NOPERM", Failure::Rights),
+];
+/// What the texts of errors with the code `ERR` say, by their beginnings.
+const TEXTS: [(&str, Failure); 5] = [
+    // While `ElastiCache` Serverless scales, it answers so for a moment.
+    ("internal error", Failure::Unfit),
+    ("Script attempted to access a non local key in a cluster node", Failure::Unfit),
+    // What a server with `maxclients` connections answers a new one.
+    ("max number of clients reached", Failure::Busy),
+    // A script's command that its user may not run. The second is that of Redis 6.
+    ("ACL failure in script", Failure::Rights),
+    ("The user executing the script can't", Failure::Rights),
+];
 /// What a server that is no node of a cluster answers to CLUSTER SLOTS.
 const NO_CLUSTER: &str = "This instance has cluster support disabled";
 
 impl Failure {
     pub(super) fn of(error: &redis::RedisError, cluster: bool) -> Self {
-        use ServerErrorKind::{
-            Ask, BusyLoading, ClusterDown, MasterDown, Moved, NoPerm, ReadOnly, ResponseError, TryAgain,
-        };
-        let has_code = |codes: &[&str]| error.code().is_some_and(|code| codes.contains(&code));
-        let begins =
-            |texts: &[&str]| error.detail().is_some_and(|detail| texts.iter().any(|text| detail.starts_with(text)));
-        match error.kind() {
-            ErrorKind::AuthenticationFailed => Self::Password,
-            ErrorKind::Extension if has_code(&PASSWORD) => Self::Password,
-            ErrorKind::Server(NoPerm) => Self::Rights,
-            ErrorKind::Server(ResponseError) if begins(&SCRIPT_RIGHTS) => Self::Rights,
-            ErrorKind::Io | ErrorKind::Parse | ErrorKind::ClusterConnectionNotFound => Self::Broken,
-            ErrorKind::Server(ReadOnly | ClusterDown | MasterDown | BusyLoading) => Self::Unfit,
+        use ServerErrorKind::{Ask, Moved, ResponseError};
+        let known = match error.kind() {
+            ErrorKind::AuthenticationFailed => Some(Self::Password),
+            ErrorKind::Io | ErrorKind::Parse | ErrorKind::ClusterConnectionNotFound => Some(Self::Broken),
             // Redirections are followed; one that is left over means that the nodes do not agree yet.
-            ErrorKind::Server(Moved | Ask) if cluster => Self::Unfit,
-            // A slot on its way: the call was tried again meanwhile.
-            ErrorKind::Server(TryAgain) => Self::Busy,
-            ErrorKind::Extension if has_code(&PASSING) => Self::Busy,
-            ErrorKind::Server(ResponseError) if error.detail() == Some(TOO_MANY_CLIENTS) => Self::Busy,
-            _ => Self::Refused,
-        }
+            ErrorKind::Server(Moved | Ask) => cluster.then_some(Self::Unfit),
+            ErrorKind::Server(ResponseError) => {
+                error.detail().and_then(|detail| known(&TEXTS, |text| detail.starts_with(text)))
+            }
+            _ => error.code().and_then(|code| known(&CODES, |known| known == code)),
+        };
+        known.unwrap_or(Self::Refused)
     }
+}
+
+fn known(table: &[(&str, Failure)], is_it: impl Fn(&str) -> bool) -> Option<Failure> {
+    table.iter().find(|(name, _)| is_it(name)).map(|(_, failure)| *failure)
 }
 
 #[cfg(test)]
 mod tests {
-    use redis::make_extension_error;
-
     use super::*;
 
+    /// What becomes of a call, by what the server answers.
     #[test]
     fn a_failure_says_whether_connection_or_server_is_unfit() {
-        let server = |kind| redis::RedisError::from((ErrorKind::Server(kind), "no"));
-        let extension = |code: &str| make_extension_error(code.to_owned(), None);
-        for (error, expected) in [
-            (io::Error::from(io::ErrorKind::TimedOut).into(), Failure::Broken),
-            (server(ServerErrorKind::ReadOnly), Failure::Unfit),
-            (server(ServerErrorKind::ClusterDown), Failure::Unfit),
-            (server(ServerErrorKind::MasterDown), Failure::Unfit),
-            (server(ServerErrorKind::BusyLoading), Failure::Unfit),
-            (server(ServerErrorKind::TryAgain), Failure::Busy),
-            (extension("BUSY"), Failure::Busy),
-            (extension("OOM"), Failure::Busy),
-            (extension("MISCONF"), Failure::Busy),
-            (extension("NOREPLICAS"), Failure::Busy),
-            (extension("NOAUTH"), Failure::Password),
-            (extension("WRONGPASS"), Failure::Password),
-            ((ErrorKind::AuthenticationFailed, "no").into(), Failure::Password),
-            (server(ServerErrorKind::NoPerm), Failure::Rights),
-            (extension("WRONGTYPE"), Failure::Refused),
-            (server(ServerErrorKind::CrossSlot), Failure::Refused),
-            (server(ServerErrorKind::ResponseError), Failure::Refused),
+        let answered = |line: &str| match redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap() {
+            redis::Value::ServerError(error) => redis::RedisError::from(error),
+            other => panic!("{other:?}"),
+        };
+        let of = |error: redis::RedisError, cluster| {
+            let failure = Failure::of(&error, cluster);
+            let error = RedisError::of(error, Arc::from("a"), &Arc::from("b"), cluster);
+            (failure, error.is_passing())
+        };
+        for (line, failure, is_passing) in [
+            ("READONLY You can't write against a read only replica.", Failure::Unfit, true),
+            ("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", Failure::Unfit, true),
+            ("CLUSTERDOWN The cluster is down", Failure::Unfit, true),
+            ("CLUSTERDOWN Hash slot not served", Failure::Unfit, true),
+            ("LOADING Redis is loading the dataset in memory", Failure::Unfit, true),
+            ("ERR internal error", Failure::Unfit, true),
+            (
+                "ERR Script attempted to access a non local key in a cluster node script: 2f3c, on @user_script:1.",
+                Failure::Unfit,
+                true,
+            ),
+            ("TRYAGAIN Multiple keys request during rehashing of slot", Failure::Busy, true),
+            ("BUSY Redis is busy running a script.", Failure::Busy, true),
+            ("MISCONF Errors writing to the AOF file: No space left on device", Failure::Busy, true),
+            ("NOREPLICAS Not enough good replicas to write.", Failure::Busy, true),
+            ("OOM command not allowed when used memory > 'maxmemory'.", Failure::Busy, true),
+            ("ERR max number of clients reached", Failure::Busy, true),
+            ("NOAUTH Authentication required.", Failure::Password, true),
+            ("WRONGPASS invalid username-password pair or user is disabled.", Failure::Password, true),
+            ("NOPERM User default has no permissions to run the 'eval' command", Failure::Rights, true),
+            ("ERR ACL failure in script: User x has no permissions to run the 'set' command", Failure::Rights, true),
+            ("ERR The user executing the script can't run this command or subcommand", Failure::Rights, true),
+            ("NOSCRIPT No matching script.", Failure::Refused, false),
+            ("WRONGTYPE Operation against a key holding the wrong kind of value", Failure::Refused, false),
+            ("CROSSSLOT Keys in request don't hash to the same slot", Failure::Refused, false),
+            ("ERR Script attempted to access keys that do not hash to the same slot", Failure::Refused, false),
+            ("ERR unknown command 'TIME'", Failure::Refused, false),
+            ("ERR value is not an integer or out of range", Failure::Refused, false),
+            ("MINE own", Failure::Refused, false),
         ] {
-            assert_eq!(Failure::of(&error, false), expected, "{error}");
-            assert_eq!(Failure::of(&error, true), expected, "{error}");
+            for cluster in [false, true] {
+                assert_eq!(of(answered(line), cluster), (failure, is_passing), "{line}, cluster: {cluster}");
+            }
         }
-        assert_eq!(Failure::of(&server(ServerErrorKind::Moved), true), Failure::Unfit);
-        assert_eq!(
-            Failure::of(&server(ServerErrorKind::Moved), false),
-            Failure::Refused,
-            "the configuration says that it is no cluster"
-        );
+        for line in ["MOVED 3999 127.0.0.1:6381", "ASK 3999 127.0.0.1:6381"] {
+            assert_eq!(of(answered(line), true), (Failure::Unfit, true));
+            assert_eq!(of(answered(line), false), (Failure::Refused, false), "the configuration says: no cluster");
+        }
+        let of_client: [(redis::RedisError, Failure); 2] = [
+            (io::Error::from(io::ErrorKind::TimedOut).into(), Failure::Broken),
+            ((ErrorKind::AuthenticationFailed, "no").into(), Failure::Password),
+        ];
+        for (error, failure) in of_client {
+            assert_eq!(of(error, false), (failure, true));
+        }
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
-use crate::redis::test_server::{TestCluster, TestTls};
+use crate::redis::test_proxy::Proxy;
+use crate::redis::test_server::{TestCluster, TestServer, TestTls};
 
 /// A key of each node: their hashes are evenly spread.
 async fn keys(cluster: &TestCluster) -> Vec<String> {
@@ -173,6 +174,31 @@ async fn a_slot_is_followed_to_its_new_node() {
         assert_eq!(connection.run::<i64>(&script(key)).await.unwrap(), count);
     }
     assert_eq!(to.command::<i64>(cmd("GET").arg(key)).await, 6);
+}
+
+/// A serverless cache is a cluster of one node. While it scales, it answers errors that pass.
+#[tokio::test]
+async fn a_cache_that_scales_is_asked_again_and_then_unavailable() {
+    let server = TestServer::start(&["--cluster-enabled", "yes"]).await;
+    let proxy = Proxy::start(server.port()).await;
+    let () = server.command(cmd("CONFIG").arg("SET").arg("cluster-announce-port").arg(proxy.port())).await;
+    let () = server.command(cmd("CLUSTER").arg("ADDSLOTSRANGE").arg(0).arg(16_383)).await;
+    let connection = connection(&RedisConfig { cluster: true, ..unhurried(proxy.url()) });
+    recover(&connection, &script("a")).await;
+    for error in [
+        "ERR internal error",
+        "ERR Script attempted to access a non local key in a cluster node script: 2f3c, on @user_script:1.",
+        "NOSCRIPT No matching script.",
+    ] {
+        proxy.refuse(error, 1);
+        connection.run::<i64>(&script("a")).await.unwrap();
+    }
+    for error in ["ERR internal error", "LOADING Redis is loading the dataset in memory"] {
+        proxy.refuse(error, usize::MAX);
+        assert_unavailable(&connection.run::<i64>(&script("a")).await);
+        proxy.refuse(error, 0);
+        connection.run::<i64>(&script("a")).await.unwrap();
+    }
 }
 
 /// Two answers that do not come, and the making of a connection while a node is mute.
