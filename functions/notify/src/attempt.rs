@@ -10,7 +10,7 @@ use shared::ports::{Clock, Table};
 use tokio::time::timeout;
 
 use crate::receiver::{self, Outcome, Tried};
-use crate::retry::{RECEIVES_MAX, pause, spread};
+use crate::retry::{LOOK_AFTER, RECEIVES_MAX, pause, spread};
 use crate::webhook::{self, Webhook};
 use crate::{Handled, Queue, Queued};
 
@@ -123,7 +123,7 @@ async fn keep<Q: Queue + Sync>(queue: &Q, tried: &Tried<'_>, known: &ReceiverSta
         }
     }
     let put_off = known.put_off_until.map_or(Duration::ZERO, |until| until.since(now));
-    let pause = pause(*attempt, id).max(spread(put_off, *attempt, id));
+    let pause = pause(*attempt, id).max(spread(put_off.min(LOOK_AFTER), *attempt, id));
     if let Err(error) = queue.hide(queued, pause).await {
         tracing::warn!(webhook_id = id, error = shared::error_chain(&*error), "a message could not be hidden");
     }

@@ -7,6 +7,9 @@ use shared::domain::Timestamp;
 /// The pause after the first try. It doubles with each try, up to [`PAUSE_MOST`].
 pub const PAUSE_FIRST: Duration = Duration::from_secs(5);
 pub const PAUSE_MOST: Duration = Duration::from_hours(1);
+/// After this time an event that was put off is received again, tried or not. An operator may have enabled the receiver meanwhile, and what
+/// is hidden can't be called back.
+pub const LOOK_AFTER: Duration = Duration::from_mins(10);
 /// How often an event is received before a failed try of it is the last one. The pauses between that many tries sum to a day and a little
 /// more. While the receiver must not be called, an event is received without being tried.
 pub const RECEIVES_MAX: u32 = 34;
