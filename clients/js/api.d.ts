@@ -1076,7 +1076,7 @@ export interface components {
         Cover: string;
         /**
          * @description What the packet belongs to in the sender's app, such as an order. Several packets can have the same one. Its sender and the
-         *     operator see it, and the operator finds packets by it.
+         *     operator see it, and the operator finds packets by it. It is not `.` or `..`, which no path can have.
          * @example order-17
          */
         Reference: string;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub struct Cover(Box<str>);
 
 /// The app's own name for what a packet belongs to, such as an order: 1 to 64 of `[A-Za-z0-9_.:-]`. Several packets can have the
-/// same one.
+/// same one. It is not `.` or `..`, which no client can put into a path.
 ///
 /// Without `#` no reference can reach past its place in a ledger key.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
@@ -72,7 +72,7 @@ impl Labels {
 }
 
 macro_rules! label {
-    ($label:ident, $max:literal, $good:expr, $expected:literal) => {
+    ($label:ident, $max:literal, $good:expr, $reserved:expr, $expected:literal) => {
         impl $label {
             /// The label as text.
             #[must_use]
@@ -91,8 +91,8 @@ macro_rules! label {
             type Err = LabelError;
 
             fn from_str(text: &str) -> Result<Self, LabelError> {
-                let good: fn(u8) -> bool = $good;
-                if (1..=$max).contains(&text.len()) && text.bytes().all(good) {
+                let (good, reserved): (fn(u8) -> bool, &[&str]) = ($good, &$reserved);
+                if (1..=$max).contains(&text.len()) && text.bytes().all(good) && !reserved.contains(&text) {
                     Ok(Self(text.into()))
                 } else {
                     Err(LabelError { expected: $expected })
@@ -120,18 +120,21 @@ label!(
     Cover,
     32,
     |byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-',
+    [],
     "1 to 32 characters of a-z 0-9 -"
 );
 label!(
     Reference,
     64,
     |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b':' | b'-'),
-    "1 to 64 characters of A-Z a-z 0-9 _ . : -"
+    [".", ".."],
+    "1 to 64 characters of A-Z a-z 0-9 _ . : -, and not . or .."
 );
 label!(
     LimitKey,
     64,
     |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b':' | b'-'),
+    [],
     "1 to 64 characters of A-Z a-z 0-9 _ . : -"
 );
 
@@ -147,10 +150,10 @@ mod tests {
         for bad in ["", "Spring", "a_b", "a b", "a#b", "é", "春", "a\n", &"c".repeat(33)] {
             assert!(bad.parse::<Cover>().is_err(), "{bad:?}");
         }
-        for good in ["order-17", "A_b.c:d-9", ".", "..", &"r".repeat(64)] {
+        for good in ["order-17", "A_b.c:d-9", "...", "..a", &"r".repeat(64)] {
             assert_eq!(good.parse::<Reference>().map(|reference| reference.to_string()), Ok(good.to_owned()));
         }
-        for bad in ["", " ", "a b", "a#b", "a/b", "a%b", "a+b", "号", "a\0", &"r".repeat(65)] {
+        for bad in ["", " ", "a b", "a#b", "a/b", "a%b", "a+b", "号", "a\0", ".", "..", &"r".repeat(65)] {
             assert!(bad.parse::<Reference>().is_err(), "{bad:?}");
         }
     }

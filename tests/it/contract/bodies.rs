@@ -333,8 +333,8 @@ async fn each_plain_field_at_its_limits() {
         ("cover", words(&format!("a 0 - spring-2027 {cover}")), beyond(" Spring a_b a.b a#b é 春", &cover)),
         (
             "reference",
-            words(&format!("a .. Order_17.a:b-c {reference}")),
-            beyond(" a#b a/b a%b a+b {a} 号", &reference),
+            words(&format!("a ... ..a Order_17.a:b-c {reference}")),
+            beyond(" . .. a#b a/b a%b a+b {a} 号", &reference),
         ),
     ] {
         try_values(field, &random(10, 1), &good, &bad).await;
