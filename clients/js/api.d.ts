@@ -388,7 +388,8 @@ export interface paths {
         put?: never;
         /**
          * End a pending withdrawal that was not paid out
-         * @description Once. The money is back in the wallet. The same request again has the same answer.
+         * @description Once. The money is back in the wallet, also if that lifts the balance above the most that deposits can fill it to. The user sees the
+         *     `reason`. The same request again has the same answer; a voided withdrawal keeps its first reason.
          */
         post: operations["voidWithdrawal"];
         delete?: never;
@@ -1190,6 +1191,10 @@ export interface components {
             /** @description What was paid out, at most the reserved amount; left out, all of it. Null is refused */
             amount?: number;
         };
+        VoidRequest: {
+            /** @description Why it is voided, for its user, without control or invisible characters */
+            reason?: string | null;
+        };
         /** @description In minor units */
         MovedAmount: number;
         /** @description What the user sees of it, without control or invisible characters */
@@ -1457,6 +1462,8 @@ export interface components {
         WithdrawalStatus: string;
         /** @description What the user sees of it */
         Note: string | null;
+        /** @description Why the operator voided it; null if they did not, or did not say */
+        VoidReason: string | null;
         Withdrawal: {
             user_id: components["schemas"]["UserId"];
             withdrawal_id: components["schemas"]["RequestKey"];
@@ -1467,6 +1474,7 @@ export interface components {
             /** @description Who asked for it */
             requested_by: string;
             note: components["schemas"]["Note"];
+            void_reason: components["schemas"]["VoidReason"];
             /** @description When the money left the balance */
             at: components["schemas"]["Timestamp"];
             /**
@@ -1492,6 +1500,7 @@ export interface components {
             /** @description Who asked for it */
             requested_by: string;
             note: components["schemas"]["Note"];
+            void_reason: components["schemas"]["VoidReason"];
             /** @description When the money left the balance */
             at: components["schemas"]["Timestamp"];
             /**
@@ -1707,6 +1716,7 @@ export interface components {
             packet_id: string | null;
             status: components["schemas"]["WithdrawalStatus"];
             note: components["schemas"]["Note"];
+            void_reason: components["schemas"]["VoidReason"];
             /** @description Who signed the first request */
             by?: components["schemas"]["Signer"];
         };
@@ -1913,6 +1923,8 @@ export interface components {
             currency: components["schemas"]["Currency"];
             /** @description Who asked for it */
             requested_by: string;
+            /** @description Why the operator voided it. Absent if they did not say */
+            void_reason?: string;
             ended_at: components["schemas"]["Timestamp"];
         };
         /** @description The kind of problem. It is stable; branch on it. */
@@ -3276,7 +3288,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["VoidRequest"];
+            };
+        };
         responses: {
             200: components["responses"]["Withdrawal"];
             400: components["responses"]["InvalidWithdrawal"];

@@ -184,6 +184,7 @@ export class Hongbao {
         reference?: import("./api.d.ts").components["schemas"]["Reference"] | null;
         recipients?: import("./api.d.ts").components["schemas"]["UserId"][] | null;
         metadata?: import("./api.d.ts").components["schemas"]["Metadata"] | null;
+        closing?: import("./api.d.ts").components["schemas"]["Closing"] | null;
         now?: import("./api.d.ts").components["schemas"]["Timestamp"];
     }, void, void>;
     /**
@@ -245,13 +246,15 @@ export class Hongbao {
         amount?: number;
     }): Promise<Withdrawal>;
     /**
-     * For the operator: ends a pending withdrawal that was not paid out, once.
+     * For the operator: ends a pending withdrawal that was not paid out, once. The user sees the reason.
      * @param {string} userId
      * @param {string} withdrawalId
-     * @param {Call} [call]
+     * @param {Call & {reason?: string}} [call]
      * @returns {Promise<Withdrawal>}
      */
-    voidWithdrawal(userId: string, withdrawalId: string, call?: Call): Promise<Withdrawal>;
+    voidWithdrawal(userId: string, withdrawalId: string, { signal, ...body }?: Call & {
+        reason?: string;
+    }): Promise<Withdrawal>;
     /**
      * For the operator: returns one page of the pending withdrawals, the oldest first.
      * @param {Page & {before?: string | undefined} & Call} [page]
@@ -325,6 +328,7 @@ export class Hongbao {
         packet_id: string | null;
         status: import("./api.d.ts").components["schemas"]["WithdrawalStatus"];
         note: import("./api.d.ts").components["schemas"]["Note"];
+        void_reason: import("./api.d.ts").components["schemas"]["VoidReason"];
         by?: import("./api.d.ts").components["schemas"]["Signer"];
     }, void, void>;
     /**
@@ -380,6 +384,7 @@ export class Hongbao {
         packet_id: string | null;
         status: import("./api.d.ts").components["schemas"]["WithdrawalStatus"];
         note: import("./api.d.ts").components["schemas"]["Note"];
+        void_reason: import("./api.d.ts").components["schemas"]["VoidReason"];
         by?: import("./api.d.ts").components["schemas"]["Signer"];
     }, void, void>;
     /**
@@ -446,6 +451,7 @@ export class Hongbao {
         reference?: import("./api.d.ts").components["schemas"]["Reference"] | null;
         recipients?: import("./api.d.ts").components["schemas"]["UserId"][] | null;
         metadata?: import("./api.d.ts").components["schemas"]["Metadata"] | null;
+        closing?: import("./api.d.ts").components["schemas"]["Closing"] | null;
         now?: import("./api.d.ts").components["schemas"]["Timestamp"];
     }, void, void>;
     /**

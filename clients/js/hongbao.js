@@ -322,14 +322,14 @@ export class Hongbao {
   }
 
   /**
-   * For the operator: ends a pending withdrawal that was not paid out, once.
+   * For the operator: ends a pending withdrawal that was not paid out, once. The user sees the reason.
    * @param {string} userId
    * @param {string} withdrawalId
-   * @param {Call} [call]
+   * @param {Call & {reason?: string}} [call]
    * @returns {Promise<Withdrawal>}
    */
-  voidWithdrawal(userId, withdrawalId, call = {}) {
-    return this.#json('POST', path`/wallets/${userId}/withdrawals/${withdrawalId}/void`, call);
+  voidWithdrawal(userId, withdrawalId, { signal, ...body } = {}) {
+    return this.#json('POST', path`/wallets/${userId}/withdrawals/${withdrawalId}/void`, { body, signal });
   }
 
   /**

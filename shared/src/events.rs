@@ -10,7 +10,9 @@ use serde_dynamo::AttributeValue;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::domain::{Amount, Note, PacketId, Reference, RequestKey, Requester, Split, Timestamp, UserId};
+use crate::domain::{
+    Amount, Note, OperatorReason, PacketId, Reference, RequestKey, Requester, Split, Timestamp, UserId,
+};
 use crate::ledger::{SETTLED, keys};
 use crate::ports::{Item, Key};
 
@@ -167,6 +169,8 @@ pub struct WithdrawalVoided {
     pub amount: Amount,
     pub currency: String,
     pub requested_by: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub void_reason: Option<OperatorReason>,
     #[serde(with = "rfc3339")]
     pub ended_at: Timestamp,
 }

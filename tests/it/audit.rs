@@ -169,7 +169,7 @@ async fn ledger() -> World {
     for (id, end) in [
         ("pending", None),
         ("posted", Some(WithdrawalEnd::Post(Some(Amount::new(6))))),
-        ("voided", Some(WithdrawalEnd::Void)),
+        ("voided", Some(WithdrawalEnd::Void(None))),
     ] {
         let request = WithdrawalRequest::pending(id.parse().unwrap(), Amount::new(10));
         process.wallets.withdraw(&pay, &request, None).await.unwrap();

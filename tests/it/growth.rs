@@ -297,7 +297,7 @@ async fn by_withdrawals(earlier: u32) -> Measured {
     for (action, end) in [
         ("post", WithdrawalEnd::Post(None)),
         ("post, a part", WithdrawalEnd::Post(Some(Amount::new(1)))),
-        ("void", WithdrawalEnd::Void),
+        ("void", WithdrawalEnd::Void(None)),
     ] {
         let id = action.replace(", ", "-").replace(' ', "-");
         let request = WithdrawalRequest { pending: true, ..request(&id) };

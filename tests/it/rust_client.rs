@@ -355,7 +355,7 @@ async fn each_operation_of_the_document_has_a_method_that_sends_its_request_and_
         "withdraw": operator.withdraw("u", "w", 1),
         "getWithdrawal": operator.withdrawal("u", "w"),
         "postWithdrawal": operator.post_withdrawal("u", "w", Some(1)),
-        "voidWithdrawal": operator.void_withdrawal("u", "w"),
+        "voidWithdrawal": operator.void_withdrawal("u", "w", None),
         "listWithdrawals": operator.pending_withdrawals(None, page),
         "askWithdrawal": operator.ask_withdrawal("w", 1, None),
         "listMyMovements": operator.my_movements(MovementFilter::default(), page),

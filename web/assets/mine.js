@@ -205,6 +205,7 @@ function movementRow(movement) {
     h('time', { datetime: at }, moment(at)),
     end && h('span', { class: `tag ${end}` }, t(`withdrawal.${end}`)),
     'note' in movement && movement.note && h('span', { class: 'hint note', dir: 'auto' }, movement.note),
+    'void_reason' in movement && movement.void_reason && h('span', { class: 'hint note', dir: 'auto' }, movement.void_reason),
   ];
   return h('li', null, packetId ? h('a', { href: `#/p/${packetId}` }, ...parts) : h('div', { class: 'movement' }, ...parts));
 }

@@ -285,6 +285,8 @@ pub struct Withdrawal {
     /// `operator` or `user`.
     pub requested_by: String,
     pub note: Option<String>,
+    /// Why the operator voided it.
+    pub void_reason: Option<String>,
     pub at: String,
     pub ended_at: Option<String>,
     /// Only for the operator: the principals who signed the request and its end, as IAM names them.
@@ -476,6 +478,9 @@ pub struct Movement {
     /// What a withdrawal says to its user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// Why the operator voided a withdrawal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub void_reason: Option<String>,
     /// Only for the operator: the principal who signed a deposit or a withdrawal, as IAM names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,

@@ -349,9 +349,14 @@ impl<T: Transport> Client<T> {
         self.write(Method::POST, &withdrawal(user_id, withdrawal_id, "/post"), &body).await
     }
 
-    /// For the operator: ends a pending withdrawal that was not paid out, once.
-    pub async fn void_withdrawal(&self, user_id: &str, withdrawal_id: &str) -> Result<Withdrawal, Error> {
-        self.write(Method::POST, &withdrawal(user_id, withdrawal_id, "/void"), &json!({})).await
+    /// For the operator: ends a pending withdrawal that was not paid out, once. The user sees the reason.
+    pub async fn void_withdrawal(
+        &self,
+        user_id: &str,
+        withdrawal_id: &str,
+        reason: Option<&str>,
+    ) -> Result<Withdrawal, Error> {
+        self.write(Method::POST, &withdrawal(user_id, withdrawal_id, "/void"), &json!({"reason": reason})).await
     }
 
     /// For the operator: returns one page of the pending withdrawals, the oldest first, of those before a time (RFC 3339).

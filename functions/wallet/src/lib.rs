@@ -14,7 +14,7 @@ use shared::http::{
     Answer, Code, Fields, Int, LimitsBody, MovementRow, MovementsAsked, MovementsBody, Page, Problem, ReceiverBody,
     Route, SendingBody, SuspensionBody, Viewer, WalletBody, WithdrawalBody, WithdrawalRow, WithdrawalsBody,
     before_deadline, movements_asked, operator, optional, page_with, parse_body, respond, route, suspension_asked,
-    withdrawal_ended, withdrawal_made, withdrawal_of_operator,
+    withdrawal_made, withdrawal_of_operator, withdrawal_posted, withdrawal_voided,
 };
 use shared::ledger::{DepositOutcome, EndOutcome};
 use shared::ports::Table;
@@ -67,12 +67,12 @@ async fn answer<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Ans
             shown(wallets, StatusCode::OK, &found).await
         }
         Route::PostWithdrawal(user, id) => {
-            let (user, id, amount) = withdrawal_ended(request, user, id, true)?;
+            let (user, id, amount) = withdrawal_posted(request, user, id)?;
             end(wallets, &user, &id, WithdrawalEnd::Post(amount), &by).await
         }
         Route::VoidWithdrawal(user, id) => {
-            let (user, id, _) = withdrawal_ended(request, user, id, false)?;
-            end(wallets, &user, &id, WithdrawalEnd::Void, &by).await
+            let (user, id, reason) = withdrawal_voided(request, user, id)?;
+            end(wallets, &user, &id, WithdrawalEnd::Void(reason), &by).await
         }
         Route::PendingWithdrawals => pending_withdrawals(wallets, request).await,
         Route::Wallet(user) => {

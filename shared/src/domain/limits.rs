@@ -5,8 +5,8 @@ use super::money::Amount;
 /// The most that one deposit or withdrawal can move: 10^12 minor units.
 pub const MAX_MOVEMENT: Amount = Amount::new(1_000_000_000_000);
 
-/// The most that deposits can fill a wallet to: 10^15 minor units. Even with all that it wins besides, a balance
-/// stays an integer that every JSON client can hold (below 2^53).
+/// The most that deposits can fill a wallet to: 10^15 minor units. Wins, refunds and the returns of withdrawals are never refused, so they
+/// may lift a balance above it. Even then it stays an integer that every JSON client can hold (below 2^53).
 pub const MAX_BALANCE: Amount = Amount::new(1_000_000_000_000_000);
 
 /// The limits of a deployment on what can be sent. Each packet records what it was made under, so that changing one

@@ -1,5 +1,6 @@
 use super::id::{PacketId, Signer, UserId};
 use super::money::Amount;
+use super::operator::OperatorReason;
 use super::slip::Claim;
 use super::time::Timestamp;
 use super::withdrawal::Note;
@@ -79,6 +80,8 @@ pub struct Movement {
     pub status: Option<&'static str>,
     /// What a withdrawal says to its user.
     pub note: Option<Note>,
+    /// Why a withdrawal is voided, for its user.
+    pub void_reason: Option<OperatorReason>,
 }
 
 /// Which movements are asked for.

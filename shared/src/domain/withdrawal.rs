@@ -91,13 +91,15 @@ pub struct Withdrawal {
     pub by: Option<Signer>,
     /// When a pending one ended, and the principal who signed that.
     pub ended: Option<(Timestamp, Option<Signer>)>,
+    /// Why it is voided, for its user.
+    pub void_reason: Option<OperatorReason>,
 }
 
 /// The end of a pending withdrawal.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub enum WithdrawalEnd {
     /// This much was paid out; `None`: all.
     Post(Option<Amount>),
-    /// Nothing was.
-    Void,
+    /// Nothing was, for this reason.
+    Void(Option<OperatorReason>),
 }

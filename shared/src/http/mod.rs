@@ -31,4 +31,6 @@ pub use views::{
     ClaimRow, LimitsBody, MineView, MovementRow, MovementsBody, PacketBody, ReceiverBody, ReferenceBody, ReportedRow,
     SendingBody, ShareBody, SuspensionBody, Totals, Viewer, WalletBody, WithdrawalBody, WithdrawalRow, WithdrawalsBody,
 };
-pub use withdrawal::{withdrawal_ended, withdrawal_made, withdrawal_of_operator, withdrawal_of_user};
+pub use withdrawal::{
+    withdrawal_made, withdrawal_of_operator, withdrawal_of_user, withdrawal_posted, withdrawal_voided,
+};

@@ -505,14 +505,16 @@ pub struct MovementRow<'a> {
 struct WithdrawalOfRow<'a> {
     status: &'static str,
     note: Option<&'a Note>,
+    void_reason: Option<&'a OperatorReason>,
 }
 
 impl<'a> MovementRow<'a> {
     /// A movement. Only the operator sees who signed it.
     pub fn new(movement: &'a Movement, viewer: Viewer) -> Self {
-        let Movement { kind, id, amount, at, packet_id, by, status, note } = movement;
+        let Movement { kind, id, amount, at, packet_id, by, status, note, void_reason } = movement;
         let by = by.as_ref().filter(|_| matches!(viewer, Viewer::Operator));
-        let withdrawal = status.map(|status| WithdrawalOfRow { status, note: note.as_ref() });
+        let (note, void_reason) = (note.as_ref(), void_reason.as_ref());
+        let withdrawal = status.map(|status| WithdrawalOfRow { status, note, void_reason });
         Self { kind: kind.name(), id, amount: *amount, at: *at, packet_id: *packet_id, withdrawal, by }
     }
 }
@@ -527,6 +529,7 @@ pub struct WithdrawalRow<'a> {
     posted_amount: Option<Amount>,
     requested_by: &'static str,
     note: Option<&'a Note>,
+    void_reason: Option<&'a OperatorReason>,
     #[serde(serialize_with = "rfc3339")]
     at: Timestamp,
     #[serde(serialize_with = "rfc3339_or_null")]
@@ -540,7 +543,7 @@ pub struct WithdrawalRow<'a> {
 impl<'a> WithdrawalRow<'a> {
     /// A withdrawal. Only the operator sees who signed what.
     pub fn new(withdrawal: &'a Withdrawal, viewer: Viewer) -> Self {
-        let Withdrawal { user, request, state, at, by, ended } = withdrawal;
+        let Withdrawal { user, request, state, at, by, ended, void_reason } = withdrawal;
         let is_shown = |_: &&Signer| matches!(viewer, Viewer::Operator);
         Self {
             user_id: user,
@@ -554,6 +557,7 @@ impl<'a> WithdrawalRow<'a> {
             },
             requested_by: request.requester.name(),
             note: request.note.as_ref(),
+            void_reason: void_reason.as_ref(),
             at: *at,
             ended_at: ended.as_ref().map(|(at, _)| *at),
             by: by.as_ref().filter(is_shown),

@@ -8,7 +8,8 @@ use serde::{Deserialize, Deserializer};
 use super::body::{Fields, Int, parse_body};
 use super::problem::{Code, Limit, Problem};
 use crate::domain::{
-    Amount, Limits, MAX_MOVEMENT, Note, ReasonError, RequestKey, Requester, UserId, Withdrawal, WithdrawalRequest,
+    Amount, Limits, MAX_MOVEMENT, OperatorReason, ReasonError, RequestKey, Requester, UserId, Withdrawal,
+    WithdrawalRequest,
 };
 use crate::service::WithdrawalOutcome;
 
@@ -30,8 +31,8 @@ fn amount(fields: &mut Fields, asked: Int, most: u64) -> Option<Amount> {
     fields.check("amount", amount, format!("must be an integer from 1 to {most}"))
 }
 
-fn note(fields: &mut Fields, asked: Option<String>) -> Option<Note> {
-    asked?.parse().map_or_else(|error: ReasonError| fields.check("note", None, error.to_string()), Some)
+fn text(fields: &mut Fields, name: &str, asked: Option<String>) -> Option<OperatorReason> {
+    asked?.parse().map_or_else(|error: ReasonError| fields.check(name, None, error.to_string()), Some)
 }
 
 /// The user and the withdrawal of the operator's request, or all errors.
@@ -48,7 +49,7 @@ pub fn withdrawal_of_operator(request: &Request, user: &str, id: &str) -> Result
     let user = fields.check("user_id", user.parse().ok(), "is not a user id");
     let id = fields.check("withdrawal_id", id.parse().ok(), ID);
     let amount = amount(&mut fields, body.amount, MAX_MOVEMENT.minor_units());
-    let note = note(&mut fields, body.note);
+    let note = text(&mut fields, "note", body.note);
     fields.finish()?;
     let ((user, id), amount) = user.zip(id).zip(amount).ok_or_else(unfit)?;
     let pending = body.pending.unwrap_or_default();
@@ -68,19 +69,18 @@ pub fn withdrawal_of_user(request: &Request) -> Result<WithdrawalRequest, Proble
     let mut fields = Fields::default();
     let id = fields.check("id", body.id.parse().ok(), ID);
     let amount = amount(&mut fields, body.amount, MAX_MOVEMENT.minor_units());
-    let note = note(&mut fields, body.note);
+    let note = text(&mut fields, "note", body.note);
     fields.finish()?;
     let (id, amount) = id.zip(amount).ok_or_else(unfit)?;
     Ok(WithdrawalRequest { id, amount, pending: true, note, requester: Requester::User })
 }
 
-/// The user, the id and the amount of a request to post or to void a withdrawal, or all errors. Left out, the amount is all of it. So it
-/// is not left out where it is `null`: a program that does not know its amount must not pay all.
-pub fn withdrawal_ended(
+/// The user, the id and the amount of a request to post a withdrawal, or all errors. Left out, the amount is all of it. So it is not left
+/// out where it is `null`: a program that does not know its amount must not pay all.
+pub fn withdrawal_posted(
     request: &Request,
     user: &str,
     id: &str,
-    has_amount: bool,
 ) -> Result<(UserId, RequestKey, Option<Amount>), Problem> {
     #[derive(Default, Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -95,7 +95,6 @@ pub fn withdrawal_ended(
     let id = fields.check("withdrawal_id", id.parse().ok(), ID);
     let amount = match body.amount {
         None => None,
-        Some(_) if !has_amount => fields.check("amount", None, "is not known"),
         Some(None) => fields.check("amount", None, "must not be null: without it, all is paid out"),
         Some(Some(asked)) => amount(&mut fields, asked, MAX_MOVEMENT.minor_units()),
     };
@@ -108,6 +107,27 @@ pub fn withdrawal_ended(
 #[expect(clippy::option_option, reason = "it is absent, null or a value")]
 fn or_null<'de, D: Deserializer<'de>, V: Deserialize<'de>>(deserializer: D) -> Result<Option<Option<V>>, D::Error> {
     Deserialize::deserialize(deserializer).map(Some)
+}
+
+/// The user, the id and the reason of a request to void a withdrawal, or all errors.
+pub fn withdrawal_voided(
+    request: &Request,
+    user: &str,
+    id: &str,
+) -> Result<(UserId, RequestKey, Option<OperatorReason>), Problem> {
+    #[derive(Default, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Asked {
+        reason: Option<String>,
+    }
+    let body: Asked = parse_body(request, BODY_BYTES_MAX)?.unwrap_or_default();
+    let mut fields = Fields::default();
+    let user = fields.check("user_id", user.parse().ok(), "is not a user id");
+    let id = fields.check("withdrawal_id", id.parse().ok(), ID);
+    let reason = text(&mut fields, "reason", body.reason);
+    fields.finish()?;
+    let (user, id) = user.zip(id).ok_or_else(unfit)?;
+    Ok((user, id, reason))
 }
 
 /// The withdrawal that a request has made, now or before, and the status of the answer.

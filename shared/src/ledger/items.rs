@@ -296,6 +296,8 @@ pub struct WithdrawalItem {
     pub ended_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_by: Option<Signer>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub void_reason: Option<OperatorReason>,
 }
 
 impl WithdrawalItem {
@@ -312,6 +314,7 @@ impl WithdrawalItem {
             posted_amount: None,
             ended_at: None,
             ended_by: None,
+            void_reason: None,
         }
     }
 
@@ -331,7 +334,7 @@ impl WithdrawalItem {
         let pending = self.status.is_some();
         let request = WithdrawalRequest { id: self.id, amount: self.amount, pending, note: self.note, requester };
         let ended = self.ended_at.map(|at| (at, self.ended_by));
-        Ok(Withdrawal { user, request, state, at: self.at, by: self.by, ended })
+        Ok(Withdrawal { user, request, state, at: self.at, by: self.by, ended, void_reason: self.void_reason })
     }
 }
 

@@ -209,7 +209,7 @@ fn read_movement(kind: MovementKind, sk_prefix: &str, item: Item) -> Result<Row,
     let name = sk.strip_prefix(sk_prefix).unwrap_or_default();
     let is_timed = !matches!(kind, MovementKind::Claim | MovementKind::Sent);
     let name = if is_timed { name.split_once('#').map_or("", |(_, name)| name) } else { name }.to_owned();
-    let (mut status, mut note) = (None, None);
+    let (mut status, mut note, mut void_reason) = (None, None, None);
     let (id, amount, at, packet_id, by) = match kind {
         MovementKind::Claim => {
             let item: ClaimItem = items::read(item)?;
@@ -231,7 +231,7 @@ fn read_movement(kind: MovementKind, sk_prefix: &str, item: Item) -> Result<Row,
         MovementKind::Withdrawal => {
             let item: WithdrawalItem = items::read(item)?;
             status = Some(item.state()?.name());
-            note = item.note;
+            (note, void_reason) = (item.note, item.void_reason);
             (item.id.to_string(), item.amount, item.at, None, item.by)
         }
     };
@@ -246,7 +246,8 @@ fn read_movement(kind: MovementKind, sk_prefix: &str, item: Item) -> Result<Row,
         MovementKind::Sent => packet(&name)?.created_at(),
         MovementKind::Deposit | MovementKind::Refund | MovementKind::Return | MovementKind::Withdrawal => at,
     };
-    Ok((MovementCursor { at: place, kind, name }, Movement { kind, id, amount, at, packet_id, by, status, note }))
+    let movement = Movement { kind, id, amount, at, packet_id, by, status, note, void_reason };
+    Ok((MovementCursor { at: place, kind, name }, movement))
 }
 
 #[cfg(test)]

@@ -179,21 +179,24 @@ impl<T: Table> Ledger<T> {
         {
             return Ok(EndOutcome::AboveAmount(amount));
         }
-        if let Some(outcome) = ended_before(&found, end) {
+        if let Some(outcome) = ended_before(&found, &end) {
             return Ok(outcome);
         }
         // The clock of another process may be ahead.
         let at = at.max(found.at);
-        found.state = match end {
+        found.state = match &end {
             WithdrawalEnd::Post(paid) => WithdrawalState::Posted(paid.unwrap_or(amount)),
-            WithdrawalEnd::Void => WithdrawalState::Voided,
+            WithdrawalEnd::Void(reason) => {
+                found.void_reason.clone_from(reason);
+                WithdrawalState::Voided
+            }
         };
         found.ended = Some((at, by.cloned()));
         match self.commit(&writes_of_end(&found, at, by)?).await? {
             Committed::Yes => Ok(EndOutcome::Ended(found)),
             Committed::No(_) => match self.withdrawal(user, id).await? {
                 None => Ok(EndOutcome::NotFound),
-                Some(found) => ended_before(&found, end)
+                Some(found) => ended_before(&found, &end)
                     .ok_or_else(|| TableError::Unavailable("the withdrawal has changed meanwhile".into()).into()),
             },
         }
@@ -251,7 +254,7 @@ impl<T: Table> Ledger<T> {
 
 /// The writes that end a withdrawal; `found` is what it is afterwards.
 fn writes_of_end(found: &Withdrawal, at: Timestamp, by: Option<&Signer>) -> Result<Vec<Write>, LedgerError> {
-    let Withdrawal { user, request, state, .. } = found;
+    let Withdrawal { user, request, state, void_reason, .. } = found;
     let (status, paid) = match *state {
         WithdrawalState::Posted(paid) => (POSTED, paid),
         _ => (VOIDED, Amount::ZERO),
@@ -267,6 +270,9 @@ fn writes_of_end(found: &Withdrawal, at: Timestamp, by: Option<&Signer>) -> Resu
     }
     if let Some(by) = by {
         set.insert("ended_by".to_owned(), AttributeValue::S(by.to_string()));
+    }
+    if let Some(reason) = void_reason {
+        set.insert("void_reason".to_owned(), AttributeValue::S(reason.as_str().to_owned()));
     }
     let mut deltas = vec![("pending", -items::signed(request.amount)?)];
     if rest > Amount::ZERO {
@@ -302,8 +308,8 @@ fn received_before(user: &UserId, request: &WithdrawalRequest, found: Item) -> R
     Ok(if found.request == *request { WithdrawalOutcome::Replayed(found) } else { WithdrawalOutcome::IdReused })
 }
 
-/// What the state of a withdrawal makes of a request to end it; `None`: it is pending.
-fn ended_before(found: &Withdrawal, end: WithdrawalEnd) -> Option<EndOutcome> {
+/// What the state of a withdrawal makes of a request to end it; `None`: it is pending. A voided one keeps its first reason.
+fn ended_before(found: &Withdrawal, end: &WithdrawalEnd) -> Option<EndOutcome> {
     match (found.state, end) {
         (WithdrawalState::Pending, _) => None,
         (WithdrawalState::Posted(paid), WithdrawalEnd::Post(asked))
@@ -312,7 +318,7 @@ fn ended_before(found: &Withdrawal, end: WithdrawalEnd) -> Option<EndOutcome> {
             Some(EndOutcome::Replayed(found.clone()))
         }
         (WithdrawalState::Posted(_), _) => Some(EndOutcome::Posted),
-        (WithdrawalState::Voided, WithdrawalEnd::Void) => Some(EndOutcome::Replayed(found.clone())),
+        (WithdrawalState::Voided, WithdrawalEnd::Void(_)) => Some(EndOutcome::Replayed(found.clone())),
         (WithdrawalState::Voided, WithdrawalEnd::Post(_)) => Some(EndOutcome::Voided),
     }
 }

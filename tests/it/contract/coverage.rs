@@ -467,9 +467,9 @@ async fn every_example_of_a_request_is_accepted() {
                     match operation.id {
                         "withdraw" => api.fund("user_id", example["amount"].as_u64().unwrap()).await,
                         "askWithdrawal" => api.fund(&user, example["amount"].as_u64().unwrap()).await,
-                        "postWithdrawal" => {
+                        "postWithdrawal" | "voidWithdrawal" => {
                             api.fund("user_id", 300).await;
-                            let reserve = api.put(path.replace("/post", ""));
+                            let reserve = api.put(path.replace("/post", "").replace("/void", ""));
                             reserve.json(&json!({"amount": 300, "pending": true})).await.expect(201);
                         }
                         _ => {}

@@ -514,6 +514,13 @@ async fn a_wallet_can_be_filled_up_to_its_limit() {
     assert_eq!(put(1_000, 2).await.refused(400, "invalid-request"), ["amount"], "its id is free");
     assert_eq!(put(1_000, 1).await.expect(201), wallet("rich", 1_000 * MOST));
     assert_eq!(put(999, MOST).await.expect(200), wallet("rich", 1_000 * MOST), "a replay does not overfill");
+    // What a withdrawal reserved goes back in any case: the limit is for deposits.
+    let body = json!({"amount": 2, "pending": true});
+    api.put("/wallets/rich/withdrawals/w2").json(&body).await.expect(201);
+    put(1_001, 2).await.expect(201);
+    let voided = api.post("/wallets/rich/withdrawals/w2/void").await.expect(200);
+    assert_eq!((&voided["balance"], &voided["pending"]), (&json!(1_000 * MOST + 2), &json!(0)));
+    assert_eq!(put(1_002, 1).await.refused(400, "invalid-request"), ["amount"]);
 }
 
 #[tokio::test]

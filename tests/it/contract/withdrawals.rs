@@ -41,7 +41,7 @@ async fn a_withdrawal_is_reserved_and_then_posted_or_voided_once() {
     let made = api.put(path("w1")).json(&noted).await.expect(201);
     let shown = json!({
         "user_id": "alice", "withdrawal_id": "w1", "amount": 300, "status": "pending", "posted_amount": null,
-        "requested_by": "operator", "note": "to your bank", "at": made["at"], "ended_at": null, "by": made["by"],
+        "requested_by": "operator", "note": "to your bank", "void_reason": null, "at": made["at"], "ended_at": null, "by": made["by"],
         "balance": 700, "pending": 300, "currency": "CNY"
     });
     assert_eq!(made, shown);
@@ -105,6 +105,32 @@ async fn a_post_of_a_null_amount_pays_nothing() {
     reserve(&api, "w2", 100).await.expect(201);
     end(&api, "w2", "void").body(" null\n").await.expect(200);
     assert_eq!(money(&api).await, [700, 0, 700]);
+}
+
+#[tokio::test]
+async fn a_void_tells_the_user_its_reason() {
+    let api = start().await;
+    let body = json!({"id": "w1", "amount": 300});
+    let asked = api.post("/me/withdrawals").by("alice").json(&body).await.expect(201);
+    assert_eq!(asked["void_reason"], json!(null));
+    let void = |reason: Value| end(&api, "w1", "void").json(&json!({"reason": reason}));
+    for bad in ["", "a\nb", &"é".repeat(201)] {
+        assert_eq!(void(json!(bad)).await.refused(400, "invalid-request"), ["reason"], "{bad:?}");
+    }
+    assert_eq!(end(&api, "w1", "post").json(&json!({"reason": "x"})).await.refused(400, "invalid-request"), ["reason"]);
+    let reason = json!("the bank does not know this account");
+    let voided = void(reason.clone()).await.expect(200);
+    assert_eq!(voided["void_reason"], reason);
+    for again in [void(json!("another")), void(json!(null)), end(&api, "w1", "void")] {
+        assert_eq!(again.await.expect(200), voided, "it keeps its first reason");
+    }
+    assert_eq!(api.get(path("w1")).await.expect(200), voided);
+    assert_eq!(api.post("/me/withdrawals").by("alice").json(&body).await.expect(200)["void_reason"], reason);
+    let rows = api.get("/me/movements?kind=withdrawal").by("alice").await.expect(200);
+    assert_eq!((&rows["movements"][0]["status"], &rows["movements"][0]["void_reason"]), (&json!("voided"), &reason));
+
+    reserve(&api, "w2", 10).await.expect(201);
+    assert_eq!(end(&api, "w2", "void").json(&json!({"reason": null})).await.expect(200)["void_reason"], json!(null));
 }
 
 /// One winner each, and the loser is answered which.

@@ -1,7 +1,7 @@
 use lambda_http::{Body, Request};
 use serde_json::{Map, Value};
 use shared::domain::{Amount, Cover, Labels, Limits, MAX_MOVEMENT, Note, OperatorReason, Passphrase, Reference, Split};
-use shared::http::{Code, Problem, withdrawal_ended, withdrawal_of_operator, withdrawal_of_user};
+use shared::http::{Code, Problem, withdrawal_of_operator, withdrawal_of_user, withdrawal_posted, withdrawal_voided};
 use shared::service::NewPacket;
 
 /// The bodies of a send, a grab, a deposit or withdrawal, a close or suspension, and settle's event. The first byte selects one of them.
@@ -167,9 +167,14 @@ fn withdrawal_bodies(body: &[u8]) {
         }
         Err(problem) => refused(&problem, body, 16 * 1_024),
     }
-    match withdrawal_ended(&request(body), "alice", "w1", true) {
+    match withdrawal_posted(&request(body), "alice", "w1") {
         Ok((.., None)) => {}
         Ok((.., Some(paid))) => amount(&object(body, &["amount"]), paid),
+        Err(problem) => refused(&problem, body, 16 * 1_024),
+    }
+    match withdrawal_voided(&request(body), "alice", "w1") {
+        Ok((.., None)) => {}
+        Ok((.., Some(reason))) => assert_eq!(object(body, &["reason"])["reason"], reason.as_str()),
         Err(problem) => refused(&problem, body, 16 * 1_024),
     }
 }

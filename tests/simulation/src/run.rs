@@ -356,7 +356,7 @@ impl Run {
         let (one, other) = (self.slots.any(), self.slots.any());
         let paid = WithdrawalEnd::Post(Some(Amount::new(EXTRA / 2)));
         let (voided, posted) = tokio::join!(
-            one.call(one.wallets.end_withdrawal(sender, id, WithdrawalEnd::Void, None)),
+            one.call(one.wallets.end_withdrawal(sender, id, WithdrawalEnd::Void(None), None)),
             other.call(other.wallets.end_withdrawal(sender, id, paid, None)),
         );
         if let (Some(Ok(EndOutcome::Ended(_))), Some(Ok(EndOutcome::Ended(_)))) = (&voided, &posted) {

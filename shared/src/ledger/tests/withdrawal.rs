@@ -68,19 +68,19 @@ async fn money_is_reserved_and_then_leaves_or_comes_back_once() {
     assert_eq!(money(&ledger).await, (100, 600, 100));
     assert!(matches!(end("b", post(120)).await, EndOutcome::Ended(_)));
     assert_eq!(money(&ledger).await, (280, 300, 280));
-    assert!(matches!(end("c", WithdrawalEnd::Void).await, EndOutcome::Ended(_)));
+    assert!(matches!(end("c", WithdrawalEnd::Void(None)).await, EndOutcome::Ended(_)));
     assert_eq!(money(&ledger).await, (580, 0, 580));
     for (name, same) in
-        [("a", WithdrawalEnd::Post(None)), ("a", post(300)), ("b", post(120)), ("c", WithdrawalEnd::Void)]
+        [("a", WithdrawalEnd::Post(None)), ("a", post(300)), ("b", post(120)), ("c", WithdrawalEnd::Void(None))]
     {
         assert!(matches!(end(name, same).await, EndOutcome::Replayed(_)));
     }
-    for (name, other) in [("a", WithdrawalEnd::Void), ("a", post(299)), ("b", WithdrawalEnd::Post(None))] {
+    for (name, other) in [("a", WithdrawalEnd::Void(None)), ("a", post(299)), ("b", WithdrawalEnd::Post(None))] {
         assert_eq!(end(name, other).await, EndOutcome::Posted);
     }
     assert_eq!(end("c", post(1)).await, EndOutcome::Voided);
     assert_eq!(end("c", post(301)).await, EndOutcome::AboveAmount(Amount::new(300)));
-    assert_eq!(end("x", WithdrawalEnd::Void).await, EndOutcome::NotFound);
+    assert_eq!(end("x", WithdrawalEnd::Void(None)).await, EndOutcome::NotFound);
     assert_eq!(money(&ledger).await, (580, 0, 580));
     let replayed = withdraw(&pending("c", 300)).await;
     assert!(matches!(replayed, WithdrawalOutcome::Replayed(voided) if voided.state == WithdrawalState::Voided));
@@ -99,7 +99,7 @@ async fn a_user_has_only_so_many_pending_ones_and_none_while_suspended() {
     assert_eq!(ask("c").await, WithdrawalOutcome::TooManyPending);
     assert!(matches!(ask("b").await, WithdrawalOutcome::Replayed(_)));
     ledger.withdraw(&user("ann"), &pending("of-the-operator", 10), None, None, at(2)).await.unwrap();
-    ledger.end_withdrawal(&user("ann"), &id("a"), WithdrawalEnd::Void, None, at(3)).await.unwrap();
+    ledger.end_withdrawal(&user("ann"), &id("a"), WithdrawalEnd::Void(None), None, at(3)).await.unwrap();
     assert!(matches!(ask("c").await, WithdrawalOutcome::Made(_)));
 }
 
@@ -127,7 +127,7 @@ async fn pending_ones_are_listed_until_they_end_the_oldest_first() {
         assert_eq!((names(Some(5), limit).await, names(Some(0), limit).await), (String::new(), String::new()));
     }
     assert_eq!(ledger.oldest_pending().await.unwrap(), Some(at(5)));
-    ledger.end_withdrawal(&user("ann"), &id("c"), WithdrawalEnd::Void, None, at(8)).await.unwrap();
+    ledger.end_withdrawal(&user("ann"), &id("c"), WithdrawalEnd::Void(None), None, at(8)).await.unwrap();
     assert_eq!((names(None, 1).await.as_str(), ledger.oldest_pending().await.unwrap()), ("b d a", Some(at(6))));
 }
 
@@ -148,7 +148,7 @@ proptest! {
                         drop(ledger.withdraw(&user("ann"), &pending(name, amount), None, None, now).await.unwrap());
                         continue;
                     }
-                    1 => WithdrawalEnd::Void,
+                    1 => WithdrawalEnd::Void(None),
                     2 => WithdrawalEnd::Post(None),
                     _ => post(amount),
                 };
