@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use shared::domain::{Amount, Decision, Owner, PacketId};
+use shared::domain::{Amount, Decision, End, Owner, PacketId, Status};
 use shared::ports::{Clock, System};
 
 use crate::deployment::{Deployed, Failed};
@@ -31,7 +31,8 @@ struct Row {
 pub async fn run(deployed: &Deployed, id: PacketId, json: bool) -> Result<Outcome, Failed> {
     let packet = deployed.stores.ledger.packet(id).await?.ok_or_else(|| Failed::no_packet(id))?;
     let (terms, is_settled) = (&packet.terms, packet.settled.is_some());
-    let is_expired = System.now() >= terms.expires_at;
+    let now = System.now();
+    let is_expired = now >= terms.expires_at;
     // Redis is read first, so every decision that it knows is in the ledger when the ledger is read.
     let mut parts = Vec::new();
     for part in id.parts() {
@@ -63,9 +64,10 @@ pub async fn run(deployed: &Deployed, id: PacketId, json: bool) -> Result<Outcom
     }
     let imbalances = deployed.auditor.packet(id).await?.imbalances;
     let refunded_count = decisions.values().filter(|decision| decision.owner == Owner::Refunded).count();
+    let claimed_count = u32::try_from(decisions.len() - refunded_count).unwrap_or(u32::MAX);
     let shown = json!({
         "packet_id": id,
-        "status": if is_settled { "settled" } else if packet.closed.is_some() { "closed" } else { "open" },
+        "status": Status::of(terms, &End::of(&packet, is_expired), claimed_count, now),
         "closed_at": packet.closed.as_ref().map(|closing| closing.at.to_string()),
         "close_reason": packet.closed.as_ref().map(|closing| &closing.reason),
         "sender_id": terms.sender,
@@ -88,7 +90,7 @@ pub async fn run(deployed: &Deployed, id: PacketId, json: bool) -> Result<Outcom
         "recipients": terms.guard.recipients.as_ref().map(std::collections::BTreeSet::len),
         "commitment": hex::encode(terms.commitment()),
         "seed": is_settled.then(|| hex::encode(terms.seed.0)),
-        "claimed_count": decisions.len() - refunded_count,
+        "claimed_count": claimed_count,
         "refunded_count": refunded_count,
         "undecided_count": terms.count as usize - decisions.len(),
         "parts": parts.iter().map(|(_, hot)| hot.counts()).collect::<Vec<_>>(),

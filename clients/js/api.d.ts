@@ -1037,7 +1037,8 @@ export interface components {
         /** @description A split, of those of `Split`; later versions may have more. */
         ShownSplit: string;
         /**
-         * @description `settled`: expired or closed, and every slip is claimed or refunded. Otherwise `closed`: the operator has closed the packet;
+         * @description `settled`: some minutes after the packet has expired or was closed, every slip is claimed or refunded, and nothing of it changes
+         *     any more. Before that `closed`: the operator has closed the packet;
          *     `sold_out`: every slip is claimed; `expired`: the packet has expired; `scheduled`: its start is ahead; `open`: slips can be grabbed.
          */
         Status: string;

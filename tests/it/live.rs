@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use redis::cmd;
-use shared::domain::{Claim, PartId, Terms, UserId};
+use shared::domain::{Claim, PartId, Status, Terms, UserId};
 use shared::redis::{PartKeys, fields};
-use shared::service::{Asker, ClaimsAsked, ClaimsView, GrabOutcome, Order, PacketView, Status, Viewed};
+use shared::service::{Asker, ClaimsAsked, ClaimsView, GrabOutcome, Order, PacketView, Viewed};
 use tests::{Process, Setup, World, audit, packet, user, users};
 
 /// A packet in one part, a process that sends and grabs, and a process that only views.
@@ -90,7 +90,7 @@ async fn a_close_through_another_process_shows_at_once() {
     assert_eq!(scene.view("zoe").await.status, Status::SoldOut);
     close(&scene.grabs, &scene.terms).await;
     let shown = scene.view("zoe").await;
-    assert!(shown.closed_at.is_some() && shown.status == Status::Settled, "{shown:?}");
+    assert!(shown.closed_at.is_some() && shown.status == Status::Closed, "{shown:?}");
     scene.world.expired(&scene.terms).await;
     assert_eq!(scene.view("zoe").await.closed_at, shown.closed_at, "also of one that expires meanwhile");
 

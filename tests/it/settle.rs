@@ -7,11 +7,11 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use futures::future::join_all;
 use redis::cmd;
-use shared::domain::{AckMode, Intervention, Labels, Terms, Timestamp};
+use shared::domain::{AckMode, Intervention, Labels, Status, Terms, Timestamp};
 use shared::dynamodb::SdkTable;
 use shared::ledger::{CloseOrder, Ledger, keys};
 use shared::ports::System;
-use shared::service::{Failure, GrabOutcome, NewPacket, Report, Status};
+use shared::service::{Failure, GrabOutcome, NewPacket, Report};
 use tests::hot::hold_only;
 use tests::{Process, Promises, Setup, World, audit, packet, user, users};
 

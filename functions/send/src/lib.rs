@@ -8,14 +8,14 @@ use std::time::Instant;
 
 use lambda_http::http::StatusCode;
 use lambda_http::{Body, Request, Response};
-use shared::domain::{Limits, PacketId, Summary, Terms};
+use shared::domain::{End, Limits, PacketId, Status, Summary, Terms};
 use shared::http::{
     Answer, Code, Fields, Limit, PacketBody, Problem, ReferenceBody, Route, Viewer, Who, WithdrawalBody,
     before_deadline, caller, idempotency_key, operator, reason, respond, route, selection_of, user_of, withdrawal_made,
     withdrawal_of_user,
 };
 use shared::ports::{HotStore, Table};
-use shared::service::{ClosePacket, PacketView, SendOutcome, SendPacket, Status, Wallets};
+use shared::service::{ClosePacket, PacketView, SendOutcome, SendPacket, Wallets};
 
 pub use body::new_packet;
 
@@ -139,7 +139,7 @@ async fn send_packet<T: Table, H: HotStore>(
 
 /// A packet as it is when it is sent.
 fn as_sent(terms: Arc<Terms>) -> PacketView {
-    let status = if terms.guard.starts_at.is_some() { Status::Scheduled } else { Status::Open };
+    let status = Status::of(&terms, &End::default(), 0, terms.created_at);
     PacketView {
         terms,
         status,

@@ -6,11 +6,11 @@ use serde::{Serialize, Serializer};
 
 use crate::domain::{
     Amount, Best, Claim, ClaimRecord, Cover, Intervention, Labels, LimitKey, Movement, Note, OperatorReason, PacketId,
-    Reference, RequestKey, SendingDecision, Signer, Suspension, Terms, Timestamp, UserId, UserLimits, Wallet, WinLimit,
-    Withdrawal, WithdrawalState, Won,
+    Reference, RequestKey, SendingDecision, Signer, Status, Suspension, Terms, Timestamp, UserId, UserLimits, Wallet,
+    WinLimit, Withdrawal, WithdrawalState, Won,
 };
 use crate::ledger::{ReceiverState, ReceiverStatus};
-use crate::service::{ListedClaim, NextRound, PacketTotals, PacketView, ReportedClaim, SelectionTotals, Share, Status};
+use crate::service::{ListedClaim, NextRound, PacketTotals, PacketView, ReportedClaim, SelectionTotals, Share};
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
 fn rfc3339<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {

@@ -9,7 +9,7 @@ use super::items::{self, AmountsItem, PacketItem, ReferenceItem, SendKeyItem, Se
 use super::wallet::Unpaid;
 use super::{Ledger, LedgerError, keys};
 use crate::domain::{
-    Amounts, Best, DailyLimit, Decision, IdempotencyKey, Intervention, OperatorReason, PacketId, PartId, Signer,
+    Amounts, Best, DailyLimit, Decision, End, IdempotencyKey, Intervention, OperatorReason, PacketId, PartId, Signer,
     Summary, Terms, Timestamp,
 };
 use crate::ports::{Batch, Bound, Expect, Item, Key, Query, Reason, Table, TableError, Write};
@@ -61,6 +61,18 @@ pub struct Packet {
     pub settled: Option<Summary>,
     /// What the operator did, if they have closed it.
     pub closed: Option<Intervention>,
+}
+
+impl End {
+    /// How a packet has ended, by its own item and a clock.
+    #[must_use]
+    pub fn of(packet: &Packet, is_past: bool) -> Self {
+        Self {
+            is_past,
+            closed_at: packet.closed.as_ref().map(|closing| closing.at),
+            is_settled: packet.settled.is_some(),
+        }
+    }
 }
 
 /// A packet that is past its expiry, or closed, as the index shows it. It may have been settled since.

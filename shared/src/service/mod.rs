@@ -28,6 +28,6 @@ pub use send::{NewPacket, SendOutcome, SendPacket, SendPolicy};
 pub use settle::{Rebuild, Replay, Replayed, Report, Settle};
 pub use stores::Stores;
 pub use view::{
-    ClaimsAsked, ClaimsView, ListPlace, ListedClaim, NextRound, Order, PacketView, Share, Status, ViewPackets, Viewed,
+    ClaimsAsked, ClaimsView, ListPlace, ListedClaim, NextRound, Order, PacketView, Share, ViewPackets, Viewed,
 };
 pub use wallet::{Wallets, WithdrawalOutcome};

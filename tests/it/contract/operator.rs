@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use shared::domain::PartId;
 use shared::redis::PartKeys;
+use shared::redis::test_server::poll;
 use shared::wiring::dynamodb_at;
 
 use super::api::{Api, number, random, text, with};
@@ -149,16 +150,18 @@ async fn nobody_wins_after_a_packet_is_closed_and_the_rest_goes_back() {
 }
 
 #[tokio::test]
-async fn a_sold_out_packet_that_is_closed_is_settled() {
+async fn a_sold_out_packet_that_is_closed_is_closed_until_it_is_settled() {
     let api = Api::start().await;
     let id = api.packet("alice", "k", &random(100, 1)).await;
     api.grab("bob", &id).await.expect(200);
     assert!(api.view("bob", &id).await.expect(200)["mine"].is_object());
     let path = format!("/operator/packets/{id}/close");
     let closed = api.post(&path).json(&json!({"reason": "late"})).await.expect(200);
-    assert_eq!((&closed["status"], closed["closed_at"].is_string()), (&json!("settled"), true));
+    assert_eq!((&closed["status"], closed["closed_at"].is_string()), (&json!("closed"), true));
     let shown = api.view("bob", &id).await.expect(200);
-    assert_eq!((&shown["status"], &shown["closed_at"]), (&json!("settled"), &closed["closed_at"]));
+    assert_eq!((&shown["status"], &shown["closed_at"]), (&json!("closed"), &closed["closed_at"]));
+    let settled = api.until("bob", &id, "settled").await;
+    assert_eq!(settled["closed_at"], closed["closed_at"]);
     for absent in ["38FS4S83HF3Y07WMYNH727QYT0", "x"] {
         let answer = api.post(format!("/operator/packets/{absent}/close")).json(&json!({"reason": "x"})).await;
         answer.refused(404, "packet-not-found");
@@ -166,10 +169,43 @@ async fn a_sold_out_packet_that_is_closed_is_settled() {
     api.post(&path).json(&json!({"reason": ""})).await.refused(400, "invalid-request");
 }
 
-fn without_now(packet: &Value) -> Value {
+#[tokio::test]
+async fn a_packet_has_one_status_wherever_it_is_shown() {
+    let api = Api::start().await;
+    let body = with(random(100, 1), &json!({"reference": "order-17", "expires_in_s": 2}));
+    let id = api.packet("alice", "k", &body).await;
+    api.grab("bob", &id).await.expect(200);
+    let statuses = async || {
+        let totals = api.get("/operator/references/order-17?sender_id=alice").await.expect(200);
+        let found = api.get("/operator/packets?reference=order-17").await.expect(200);
+        let sent = api.get("/me/packets").by("alice").await.expect(200);
+        let one = api.get(format!("/operator/packets/{id}")).await.expect(200);
+        let own = api.view("bob", &id).await.expect(200);
+        [&totals["packets"][0], &found["packets"][0], &sent["packets"][0], &one, &own].map(|of| text(&of["status"]))
+    };
+    poll("expired", async || {
+        let shown = api.view("bob", &id).await.expect(200);
+        (text(&shown["now"]) > text(&shown["expires_at"])).then_some(())
+    })
+    .await;
+    assert_eq!(statuses().await, ["sold_out"; 5], "settle has not been there");
+    let closed = api.post(format!("/operator/packets/{id}/close")).json(&json!({"reason": "late"})).await.expect(200);
+    assert_eq!((closed["status"].clone(), statuses().await), (json!("closed"), ["closed"; 5].map(str::to_owned)));
+    api.until("bob", &id, "settled").await;
+    let again = api.post(format!("/operator/packets/{id}/close")).json(&json!({"reason": "late"})).await.expect(200);
+    assert_eq!((again["status"].clone(), statuses().await), (json!("settled"), ["settled"; 5].map(str::to_owned)));
+}
+
+fn without(packet: &Value, fields: &[&str]) -> Value {
     let mut packet = packet.clone();
-    packet.as_object_mut().unwrap().remove("now").expect("a single packet has the time");
+    for field in fields {
+        packet.as_object_mut().unwrap().remove(*field).expect("a field of a single packet");
+    }
     packet
+}
+
+fn without_now(packet: &Value) -> Value {
+    without(packet, &["now"])
 }
 
 #[tokio::test]
@@ -266,7 +302,8 @@ async fn the_operator_views_any_packet() {
     let path = format!("/operator/packets/{packet}");
     let shown = api.get(&path).await;
     let senders = api.view("alice", &packet).await.expect(200);
-    assert_eq!(without_now(&shown.expect(200)), without_now(&senders));
+    let operators = |packet: &Value| without(packet, &["now"]);
+    assert_eq!(operators(&shown.expect(200)), without_now(&senders));
     assert!(!String::from_utf8_lossy(&shown.bytes).contains("芝麻"));
     api.grab("bob", &packet).json(&json!({"passphrase": "芝麻"})).await.expect(200);
     // A winner finds their slip at once, and from then on everybody does.
@@ -277,7 +314,7 @@ async fn the_operator_views_any_packet() {
     let settled = api.until("alice", &packet, "settled").await;
     assert!(settled["seed"].is_string());
     let shown = api.get(&path).await;
-    assert_eq!(without_now(&shown.expect(200)), without_now(&settled));
+    assert_eq!(operators(&shown.expect(200)), without_now(&settled));
     let known = api.get(&path).header("if-none-match", shown.header("etag").unwrap()).await;
     assert_eq!(known.status, 304);
     for id in ["38FS4S83HF3Y07WMYNH727QYT0", "x", "%20"] {

@@ -12,8 +12,8 @@ use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 
 pub use self::sheet::{Bounded, SheetError, sheet_name, write_sheet};
 
-use super::{Failure, Status};
-use crate::domain::{Amount, Claim, Decision, Owner, PacketId, Selection, Terms, Timestamp, UserId};
+use super::Failure;
+use crate::domain::{Amount, Claim, Decision, End, Owner, PacketId, Selection, Status, Terms, Timestamp, UserId};
 use crate::ledger::keys::SLIPS_PER_KEY;
 use crate::ledger::{Ledger, Packet, Slice};
 use crate::ports::{Clock, Table};
@@ -78,20 +78,8 @@ impl PacketTotals {
 
     /// The packet's state at `now`, as the ledger knows it.
     pub fn status(&self, now: Timestamp) -> Status {
-        let Packet { terms, settled, closed } = &*self.packet;
-        if settled.is_some() {
-            Status::Settled
-        } else if closed.is_some() {
-            Status::Closed
-        } else if self.won_count >= terms.count {
-            Status::SoldOut
-        } else if now >= terms.expires_at {
-            Status::Expired
-        } else if self.won_count == 0 && terms.guard.starts_at.is_some_and(|starts_at| now < starts_at) {
-            Status::Scheduled
-        } else {
-            Status::Open
-        }
+        let terms = &self.packet.terms;
+        Status::of(terms, &End::of(&self.packet, now >= terms.expires_at), self.won_count, now)
     }
 }
 

@@ -139,7 +139,7 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
             late.extend(own.map(|claim| (viewer.clone(), claim)));
         }
         let list = List { reads: &self.reads, terms: &terms, look: &look, late };
-        let is_by_slip = terms.count > SMALL_SLIPS_MAX && look.is_decided && look.end.is_over();
+        let is_by_slip = terms.count > SMALL_SLIPS_MAX && look.end.is_settled;
         // One more shows whether there is a next page.
         let limit = asked.limit as usize;
         let (mut rows, newest) = match (asked.order, asked.cursor) {

@@ -33,10 +33,10 @@ pub use self::listing::{ClaimsAsked, ClaimsView, ListPlace, ListedClaim, Order};
 pub use self::share::Share;
 
 use self::reads::Reads;
-use self::shown::{End, Look};
+use self::shown::Look;
 use crate::domain::{
-    Claim, ClaimRecord, Movement, MovementFilter, PacketId, Reference, Summary, Terms, Timestamp, UserId, Wallet,
-    WinLimit, Won,
+    Claim, ClaimRecord, End, Movement, MovementFilter, PacketId, Reference, Status, Summary,
+    Terms, Timestamp, UserId, Wallet, WinLimit, Won,
 };
 use crate::ledger::{Ledger, MovementCursor, Packet, Slice};
 use crate::ports::{HotStore, Table};
@@ -46,24 +46,6 @@ use crate::tickets::TicketFault;
 
 /// Packets of one page that are looked at together.
 const PACKETS_AT_ONCE: usize = 20;
-
-/// The state of a packet, as users see it, by the names that answers use.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Status {
-    /// Its start is ahead.
-    Scheduled,
-    /// It can be grabbed.
-    Open,
-    /// Every slip is claimed.
-    SoldOut,
-    /// Its time is over.
-    Expired,
-    /// The operator has closed it.
-    Closed,
-    /// It is expired or closed, and every slip is claimed or refunded.
-    Settled,
-}
 
 /// An answer about a packet, for users who may view it.
 #[derive(Clone, Debug)]

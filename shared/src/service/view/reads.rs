@@ -8,9 +8,9 @@ use futures::future::{join_all, try_join_all};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use tokio::time::{Instant, timeout};
 
-use super::shown::{End, Group, Groups, Look, Need, Reported};
+use super::shown::{Group, Groups, Look, Need, Reported};
 use crate::batching::{Cache, FreshSingleFlight, cache};
-use crate::domain::{AckMode, Amounts, LimitKey, PacketId, PartId, Terms, UserId};
+use crate::domain::{AckMode, Amounts, End, LimitKey, PacketId, PartId, Terms, UserId};
 use crate::ledger::Packet;
 use crate::ports::{HotStore, HotStoreError, Table};
 use crate::service::own_claims::OwnClaims;

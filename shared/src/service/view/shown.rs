@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{PacketView, Status};
-use crate::domain::{Amount, Claim, Decision, Hold, Summary, Terms, Timestamp, UserId};
-use crate::ledger::Packet;
+use super::PacketView;
+use crate::domain::{Amount, Claim, Decision, End, Hold, Status, Summary, Terms, Timestamp, UserId};
 use crate::ledger::keys::SLIPS_PER_KEY;
 use crate::ports::PartReport;
 
@@ -187,33 +186,6 @@ impl Reported {
     }
 }
 
-/// Whether and how a packet has ended.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct End {
-    /// Whether it has expired.
-    pub is_past: bool,
-    /// When the operator closed it, by the ledger.
-    pub closed_at: Option<Timestamp>,
-    /// Whether it is settled, by the ledger: nothing of it changes any more.
-    pub is_settled: bool,
-}
-
-impl End {
-    /// How a packet has ended, by its own item and the clocks.
-    pub fn of(packet: &Packet, is_past: bool) -> Self {
-        Self {
-            is_past,
-            closed_at: packet.closed.as_ref().map(|closing| closing.at),
-            is_settled: packet.settled.is_some(),
-        }
-    }
-
-    /// Whether nobody can grab it any more.
-    pub const fn is_over(&self) -> bool {
-        self.is_past || self.closed_at.is_some() || self.is_settled
-    }
-}
-
 /// What all viewers of a packet see.
 #[derive(Clone, Debug, Default)]
 pub struct Look {
@@ -284,7 +256,7 @@ impl Look {
         if let Some(mine) = mine.as_ref().filter(|mine| !self.is_decided && !self.counted.contains(mine.slip)) {
             add(&mut summary, mine.amount);
         }
-        let status = self.status(&terms, summary.claimed_count, now);
+        let status = Status::of(&terms, &self.end, summary.claimed_count, now);
         let End { closed_at, is_settled, .. } = self.end;
         PacketView {
             terms,
@@ -296,24 +268,6 @@ impl Look {
             next: None,
             is_decided: self.is_decided,
             is_final: is_settled,
-        }
-    }
-
-    /// The state of a packet of which so many slips are claimed. The hot store's clock decides when grabs begin; a claim shows that
-    /// they have.
-    fn status(&self, terms: &Terms, claimed_count: u32, now: Timestamp) -> Status {
-        if self.is_decided && self.end.is_over() {
-            Status::Settled
-        } else if self.end.closed_at.is_some() {
-            Status::Closed
-        } else if claimed_count >= terms.count {
-            Status::SoldOut
-        } else if self.end.is_past {
-            Status::Expired
-        } else if claimed_count == 0 && terms.guard.starts_at.is_some_and(|starts_at| now < starts_at) {
-            Status::Scheduled
-        } else {
-            Status::Open
         }
     }
 }

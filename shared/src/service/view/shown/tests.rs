@@ -1,5 +1,4 @@
 use super::*;
-use crate::domain::Guard;
 
 const NOW: Timestamp = Timestamp::from_ms(1_795_181_400_000);
 
@@ -56,6 +55,7 @@ type Row = (&'static str, Case, (Status, u32, u64, u64), bool, Option<u32>);
 #[test]
 fn what_a_viewer_sees_follows_from_what_was_read() {
     let (past, closed) = (End { is_past: true, ..End::default() }, End { closed_at: Some(NOW), ..End::default() });
+    let settled = End { is_settled: true, ..past };
     let all = || (0..4).map(won).collect::<Vec<_>>();
     let mixed = || vec![won(0), refunded(1), won(2), refunded(3)];
     let base = Case { known: Some(&[]), ..Case::default() };
@@ -102,7 +102,7 @@ fn what_a_viewer_sees_follows_from_what_was_read() {
             None,
         ),
         ("all decided", with(&base, all()), (Status::SoldOut, 4, 100, 0), true, None),
-        ("all decided, past", Case { end: past, ..with(&base, all()) }, (Status::Settled, 4, 100, 0), true, None),
+        ("all decided, past", Case { end: past, ..with(&base, all()) }, (Status::SoldOut, 4, 100, 0), true, None),
         ("past", Case { end: past, ..with(&base, vec![won(1)]) }, (Status::Expired, 1, 20, 0), false, None),
         ("closed", Case { end: closed, ..with(&base, vec![won(1)]) }, (Status::Closed, 1, 20, 0), false, None),
         (
@@ -112,7 +112,9 @@ fn what_a_viewer_sees_follows_from_what_was_read() {
             false,
             None,
         ),
-        ("refunded", Case { end: closed, ..with(&base, mixed()) }, (Status::Settled, 2, 40, 60), true, None),
+        ("refunded", Case { end: closed, ..with(&base, mixed()) }, (Status::Closed, 2, 40, 60), true, None),
+        ("refunded, past", Case { end: past, ..with(&base, mixed()) }, (Status::Expired, 2, 40, 60), true, None),
+        ("settled", Case { end: settled, ..with(&base, mixed()) }, (Status::Settled, 2, 40, 60), true, None),
     ];
     for (name, case, (status, count, claimed, back), is_decided, mine) in cases {
         let terms = Arc::new(terms(4));
@@ -127,20 +129,6 @@ fn what_a_viewer_sees_follows_from_what_was_read() {
         assert_eq!((seen.status, sums.claimed_count, amounts), (*status, *count, (*claimed, *back)), "{name}");
         assert_eq!((seen.is_decided, seen.mine), (*is_decided, mine.map(claim)), "{name}");
         assert_eq!((sums.best.is_some(), seen.closed_at), (*is_decided, case.end.closed_at), "{name}");
-    }
-}
-
-#[test]
-fn a_packet_is_scheduled_until_its_start_or_its_first_claim() {
-    let guard = Guard { starts_at: Some(NOW), ..Guard::default() };
-    let terms = Arc::new(Terms { guard, ..terms(4) });
-    let before = NOW.before(Duration::from_millis(1));
-    for (known, now, status) in
-        [(&[][..], before, Status::Scheduled), (&[], NOW, Status::Open), (&[1], before, Status::Open)]
-    {
-        let reported = Reported::of(vec![(0..4, Some(report(known)))], Vec::new());
-        let look = Look::of(&terms, End::default(), reported, &Groups::new(), amount);
-        assert_eq!(look.seen_by(None, None, Arc::clone(&terms), now).status, status, "{known:?}");
     }
 }
 
