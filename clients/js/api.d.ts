@@ -611,8 +611,8 @@ export interface paths {
         };
         /**
          * View any packet
-         * @description Shown as to its sender, but `mine` is null. `best` and `seed` are null as long as for everybody, and a passphrase is never
-         *     shown.
+         * @description Shown as to its sender, but `mine` is null, and `closing` says who closed it and why. `best` and `seed` are null as long as for
+         *     everybody, and a passphrase is never shown.
          */
         get: operations["getAnyPacket"];
         put?: never;
@@ -1314,11 +1314,19 @@ export interface components {
             recipients?: components["schemas"]["UserId"][] | null;
             /** @description Null if the packet has none. Shown to the sender and the operator only. */
             metadata?: components["schemas"]["Metadata"] | null;
+            /** @description Why, by whom and when it was closed; null if it was not. Shown to the operator only, and not in lists. */
+            closing?: components["schemas"]["Closing"] | null;
             /**
              * @description The server's time when it made this answer, for countdowns. In the view of a single packet only. It is no part of the
              *     `ETag`: an answer from a cache, or one that a 304 confirmed, has the time at which it was made.
              */
             now?: components["schemas"]["Timestamp"];
+        };
+        Closing: {
+            reason: components["schemas"]["OperatorReason"];
+            /** @description Who signed the request, or null. */
+            by: components["schemas"]["Signer"] | null;
+            at: components["schemas"]["Timestamp"];
         };
         NextRound: {
             packet_id: components["schemas"]["PacketId"];

@@ -158,8 +158,20 @@ pub struct Packet {
     pub recipients: Option<Vec<String>>,
     /// Only for the sender and the operator.
     pub metadata: Option<BTreeMap<String, String>>,
+    /// Only for the operator, in the view of a single packet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closing: Option<Closing>,
     /// The server's time, in the view of a single packet.
     pub now: Option<String>,
+}
+
+/// Why, by whom and when the operator closed a packet.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Closing {
+    pub reason: String,
+    /// The principal who signed the request, as IAM names it.
+    pub by: Option<String>,
+    pub at: String,
 }
 
 /// The next round of a campaign.

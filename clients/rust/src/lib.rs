@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 pub use answers::{
-    Best, FoundPackets, GrabResult, Mine, Movement, Movements, NextRound, Packet, PacketClaim, PacketClaims,
+    Best, Closing, FoundPackets, GrabResult, Mine, Movement, Movements, NextRound, Packet, PacketClaim, PacketClaims,
     ReferenceTotals, ReferencedPacket, ReportedClaim, ReportedClaims, SendLimit, SendRequest, Sending, SentPackets,
     Share, Split, Status, SuspendedUser, Suspension, Totals, UserClaim, UserClaims, UserLimits, Wallet,
     WebhookReceiver, WinLimit, Withdrawal, Withdrawals,

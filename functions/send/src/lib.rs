@@ -144,6 +144,7 @@ fn as_sent(terms: Arc<Terms>) -> PacketView {
         terms,
         status,
         closed_at: None,
+        closing: None,
         summary: Summary::default(),
         mine: None,
         won: None,

@@ -68,10 +68,33 @@ struct PrivateFields<'a> {
     long: Option<LongFields<'a>>,
 }
 
-/// The field of a packet that lists leave out.
+/// The fields of a packet that lists leave out.
 #[derive(Serialize)]
 struct LongFields<'a> {
     recipients: Option<&'a BTreeSet<UserId>>,
+    #[serde(flatten)]
+    operators: Option<OperatorFields<'a>>,
+}
+
+/// The field of a packet that only the operator sees.
+#[derive(Serialize)]
+struct OperatorFields<'a> {
+    closing: Option<ClosingView<'a>>,
+}
+
+/// Why, by whom and when a packet was closed.
+#[derive(Serialize)]
+struct ClosingView<'a> {
+    reason: &'a OperatorReason,
+    by: Option<&'a Signer>,
+    #[serde(serialize_with = "rfc3339")]
+    at: Timestamp,
+}
+
+impl<'a> ClosingView<'a> {
+    const fn new(Intervention { reason, at, by }: &'a Intervention) -> Self {
+        Self { reason, by: by.as_ref(), at: *at }
+    }
 }
 
 /// What one user wins at most, and how much of it the viewer has left.
@@ -114,7 +137,9 @@ impl Viewer<'_> {
 impl<'a> PacketBody<'a> {
     /// A packet by itself. The seed and the luckiest claim are shown once every slip is decided.
     pub fn single(view: &'a PacketView, viewer: Viewer) -> Self {
-        let long = LongFields { recipients: view.terms.guard.recipients.as_ref() };
+        let closing = view.closing.as_ref().map(ClosingView::new);
+        let operators = matches!(viewer, Viewer::Operator).then_some(OperatorFields { closing });
+        let long = LongFields { recipients: view.terms.guard.recipients.as_ref(), operators };
         Self::new(view, viewer, Some(long))
     }
 
@@ -124,7 +149,7 @@ impl<'a> PacketBody<'a> {
     }
 
     fn new(view: &'a PacketView, viewer: Viewer, long: Option<LongFields<'a>>) -> Self {
-        let PacketView { terms, status, closed_at, summary, mine, won, next, is_decided, is_final: _ } = view;
+        let PacketView { terms, status, closed_at, summary, mine, won, next, is_decided, .. } = view;
         let best = |best: &'a Best| BestView { user_id: &best.user, amount: best.amount };
         let Labels { reference, metadata, .. } = &terms.labels;
         let private = PrivateFields { reference: reference.as_ref(), metadata: metadata.as_ref(), long };
@@ -636,6 +661,7 @@ mod tests {
             terms: Arc::new(terms),
             status: Status::Open,
             closed_at: None,
+            closing: None,
             summary,
             mine: None,
             won: None,
@@ -648,6 +674,11 @@ mod tests {
     fn shown(view: &PacketView, viewer: &str) -> Value {
         let user = viewer.parse().unwrap();
         serde_json::to_value(PacketBody::single(view, Viewer::User(&user))).unwrap()
+    }
+
+    fn without(mut packet: Value, field: &str) -> Value {
+        packet.as_object_mut().unwrap().remove(field);
+        packet
     }
 
     #[test]
@@ -674,7 +705,9 @@ mod tests {
             assert_eq!(bob.get(field), None, "{field}");
         }
         let sender = shown(&view, "ann");
-        assert_eq!(sender, serde_json::to_value(PacketBody::single(&view, Viewer::Operator)).unwrap());
+        let operator = serde_json::to_value(PacketBody::single(&view, Viewer::Operator)).unwrap();
+        assert_eq!((sender.get("closing"), operator.get("closing")), (None, Some(&Value::Null)));
+        assert_eq!(without(operator, "closing"), sender);
         assert_eq!(
             (&sender["reference"], &sender["recipients"], &sender["metadata"]),
             (&json!("order-17"), &json!(["bob"]), &json!({"k": "v"}))

@@ -196,6 +196,29 @@ async fn a_packet_has_one_status_wherever_it_is_shown() {
     assert_eq!((again["status"].clone(), statuses().await), (json!("settled"), ["settled"; 5].map(str::to_owned)));
 }
 
+#[tokio::test]
+async fn the_operator_sees_who_closed_a_packet_and_why() {
+    let api = Api::start().await;
+    let id = api.packet("alice", "k", &with(random(100, 2), &json!({"reference": "order-17"}))).await;
+    let path = format!("/operator/packets/{id}");
+    assert_eq!(api.get(&path).await.expect(200).get("closing"), Some(&json!(null)));
+    let close = |reason: &str| api.post(format!("{path}/close")).json(&json!({"reason": reason}));
+    let closed = close("reported").await.expect(200);
+    let expected =
+        json!({"reason": "reported", "by": "arn:aws:iam::000000000000:user/operator", "at": closed["closed_at"]});
+    assert_eq!(closed["closing"], expected);
+    assert_eq!(close("another").await.expect(200)["closing"], expected, "the first reason stays");
+    assert_eq!(api.get(&path).await.expect(200)["closing"], expected);
+    for seen_by_users in [
+        api.view("alice", &id).await.expect(200),
+        api.get("/operator/packets?reference=order-17").await.expect(200)["packets"][0].clone(),
+    ] {
+        assert_eq!(seen_by_users.get("closing"), None);
+    }
+    api.until("alice", &id, "settled").await;
+    assert_eq!(api.get(&path).await.expect(200)["closing"], expected);
+}
+
 fn without(packet: &Value, fields: &[&str]) -> Value {
     let mut packet = packet.clone();
     for field in fields {
@@ -302,7 +325,7 @@ async fn the_operator_views_any_packet() {
     let path = format!("/operator/packets/{packet}");
     let shown = api.get(&path).await;
     let senders = api.view("alice", &packet).await.expect(200);
-    let operators = |packet: &Value| without(packet, &["now"]);
+    let operators = |packet: &Value| without(packet, &["now", "closing"]);
     assert_eq!(operators(&shown.expect(200)), without_now(&senders));
     assert!(!String::from_utf8_lossy(&shown.bytes).contains("芝麻"));
     api.grab("bob", &packet).json(&json!({"passphrase": "芝麻"})).await.expect(200);

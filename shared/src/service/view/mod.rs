@@ -35,7 +35,7 @@ pub use self::share::Share;
 use self::reads::Reads;
 use self::shown::Look;
 use crate::domain::{
-    Claim, ClaimRecord, End, Movement, MovementFilter, PacketId, Reference, Status, Summary,
+    Claim, ClaimRecord, End, Intervention, Movement, MovementFilter, PacketId, Reference, Status, Summary,
     Terms, Timestamp, UserId, Wallet, WinLimit, Won,
 };
 use crate::ledger::{Ledger, MovementCursor, Packet, Slice};
@@ -81,6 +81,8 @@ pub struct PacketView {
     pub status: Status,
     /// When the operator closed it, if they did.
     pub closed_at: Option<Timestamp>,
+    /// Why and by whom it was closed. Only the operator's view of one packet says.
+    pub closing: Option<Intervention>,
     /// What its claims and refunds sum to.
     pub summary: Summary,
     /// The viewer's own claim.
@@ -203,10 +205,12 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
 
     /// Any packet, for the operator; `None` if there is no such packet.
     pub async fn any_packet(&self, id: PacketId) -> Result<Option<PacketView>, Failure> {
-        match self.reads.stores.packets.terms(id).await? {
-            None => Ok(None),
-            Some(terms) => self.look(terms, None).await.map(Some),
+        let Some(terms) = self.reads.stores.packets.terms(id).await? else { return Ok(None) };
+        let mut view = self.look(terms, None).await?;
+        if view.closed_at.is_some() {
+            view.closing = self.ledger().packet(id).await?.and_then(|packet| packet.closed);
         }
+        Ok(Some(view))
     }
 
     /// A packet as a user sees it; without `viewer`: as the operator does.

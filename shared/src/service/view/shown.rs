@@ -157,9 +157,10 @@ impl Reported {
         (slips.start / SLIPS_PER_KEY..slips.end.div_ceil(SLIPS_PER_KEY)).filter(is_needed).collect()
     }
 
-    /// What the sums of a packet need.
+    /// What the sums of a packet need. If only silent parts could have an open slip, the ledger tells whether one is left.
     pub fn need_of_sums(&self, terms: &Terms, end: &End) -> Need {
-        if end.is_over() || self.known.len() == terms.count { Need::All } else { Need::Sums }
+        let silent: usize = self.silent.iter().map(ExactSizeIterator::len).sum();
+        if end.is_over() || self.known.len() as usize + silent >= terms.count as usize { Need::All } else { Need::Sums }
     }
 
     /// The rule by which a group that was read before is used. If all of its slips are decided, it is used for ever. If not, it is used
@@ -262,6 +263,7 @@ impl Look {
             terms,
             status,
             closed_at,
+            closing: None,
             summary,
             mine,
             won: None,

@@ -23,6 +23,17 @@ async fn of_a_packet_without_an_open_slip_only_its_end_is_read() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_sold_out_packet_shows_its_seed_and_best_also_after_a_part_was_lost() {
+    for count in [2_000, 2_001] {
+        let scene = Scene::new(count, |slips| slips).await;
+        let lost = PartKeys::of(scene.part(1)).known;
+        scene.hot.hot.server().command(&["DEL", &lost]).unwrap();
+        let shown = scene.view(&scene.terms.sender).await;
+        assert_eq!((shown.status, shown.is_decided, shown.summary.best.is_some()), (Status::SoldOut, true, true));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn of_a_settled_packet_the_sums_are_read() {
     let scene = Scene::new(3_000, |slips| slips / 2).await;
     tokio::time::advance(Duration::from_hours(24)).await;
