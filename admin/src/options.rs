@@ -246,6 +246,10 @@ pub struct Report {
     #[arg(long, value_name = "KEY")]
     pub limit_key: Option<LimitKey>,
 
+    /// The deployment's time zone of days, for the column `local_time`
+    #[arg(long, env = "DAY_ZONE", default_value = DayZone::DEFAULT, value_parser = zone)]
+    pub day_zone: DayZone,
+
     /// The file to write, by default `claims-<reference>.csv` or `claims-<reference>-provisional.csv`
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,

@@ -17,7 +17,7 @@ use crate::{Exit, Outcome};
 
 /// Writes the file under its name once all is in it. It replaces one of before.
 pub async fn run(deployment: &Deployment, options: &Report, as_json: bool) -> Result<Outcome, Failed> {
-    let Report { sender, reference, limit_key, output } = options;
+    let Report { sender, reference, limit_key, day_zone, output } = options;
     let of = Selection { sender: sender.clone(), reference: reference.clone(), limit_key: limit_key.clone() };
     let (ledger, place) = ledger(deployment).await;
     let reports = Reports::new(Arc::new(ledger), Arc::new(System));
@@ -31,7 +31,7 @@ pub async fn run(deployment: &Deployment, options: &Report, as_json: bool) -> Re
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let file = BufWriter::new(NamedTempFile::new_in(parent).map_err(in_file(parent))?);
     let currency = first.terms.currency.as_str();
-    let written = write_sheet(file, reports.claims_of(&packets), currency, is_provisional).await;
+    let written = write_sheet(file, reports.claims_of(&packets), currency, day_zone, is_provisional).await;
     let file = match written {
         Ok(mut file) => {
             file.flush().map_err(in_file(&path))?;

@@ -728,7 +728,8 @@ export interface paths {
          *     With `Accept: text/csv` the answer is one file for a spreadsheet, with all claims and a last line with their sums. `limit` and
          *     `cursor` are then refused. The file has at most 3 MB, some 20,000 claims; for more, read pages. It is the same file each time once every
          *     packet is settled. Before that its name ends with `-provisional`, and each line has one more column, `provisional`. Each id begins
-         *     with an apostrophe, so that no spreadsheet computes or rounds it. A program removes that one character. Times are UTC.
+         *     with an apostrophe, so that no spreadsheet computes or rounds it. A program removes that one character. `grabbed_at` is UTC;
+         *     `local_time` is what a clock of the deployment's `DAY_ZONE` showed then.
          */
         get: operations["reportClaims"];
         put?: never;
@@ -1575,7 +1576,7 @@ export interface components {
         };
         /**
          * @description CSV (RFC 4180) in UTF-8, with a byte order mark and a header line. `round` is the text of that key of the packet's metadata. Before
-         *     each id, and before a text that a spreadsheet would compute, stands an apostrophe. The last line begins with `sum`; it has the number
+         *     each id and `round` stands an apostrophe, and one after each semicolon in them. The last line begins with `sum`; it has the number
          *     of claims and their amount. While a claim may still come, there is one more column, `provisional`, whose cells say `yes`.
          */
         ClaimsSheet: string;

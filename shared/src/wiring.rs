@@ -238,7 +238,8 @@ impl<S: Server> Wiring<S> {
 
     /// The use case of viewing.
     pub fn view_packets(&self) -> ViewPackets<SdkTable, RedisStore<S>> {
-        ViewPackets::new(self.stores.clone(), self.base.config.policy.currency.clone())
+        let policy = &self.base.config.policy;
+        ViewPackets::new(self.stores.clone(), policy.currency.clone()).in_zone(policy.day_zone.clone())
     }
 
     /// The use case of settling, which runs by schedule.

@@ -136,11 +136,12 @@ const PENDING: &str = "
 const HEADER: [&str; 9] = ["time", "kind", "user", "id", "packet", "debit", "credit", "amount", "currency"];
 
 /// The movements as entries, in order: as JSON, then the cells of the CSV file. There a mark precedes each id. The name of an account
-/// begins with its class, so it is no formula and no number.
+/// begins with its class, so it is no formula and no number. A mark follows each semicolon, at which a spreadsheet may split a line.
 const ENTRIES: &str = "
     SELECT json_object('time', time, 'kind', kind, 'user', user, 'id', id, 'packet', packet, 'debit', debit, 'credit', credit,
             'amount', amount, 'currency', ?1),
-        time, kind, ?2 || user, ?2 || id, ifnull(?2 || packet, ''), debit, credit, CAST(amount AS TEXT), ?1
+        time, kind, ?2 || replace(user, ';', ';' || ?2), ?2 || id, ifnull(?2 || packet, ''),
+        replace(debit, ';', ';' || ?2), replace(credit, ';', ';' || ?2), CAST(amount AS TEXT), ?1
     FROM (
         SELECT *,
             CASE kind
@@ -162,11 +163,6 @@ const ENTRIES: &str = "
 
 /// What precedes each id in a file for spreadsheets. They would compute the id `=1+1`, and round one of 19 digits.
 const MARK: &str = "'";
-
-/// The id in a cell of the CSV file; none if it is not marked.
-pub fn unmarked(cell: &str) -> Option<&str> {
-    cell.strip_prefix(MARK)
-}
 
 /// Reads the summary of the journal in `folder`.
 pub fn read_summary(folder: &Path) -> Result<Summary, Failed> {

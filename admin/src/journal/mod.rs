@@ -24,7 +24,7 @@ use serde_json::json;
 use shared::domain::{DayZone, Timestamp};
 use shared::ports::{Clock, System};
 
-pub use book::{LINES, Summary, WITHDRAWALS, read_summary, unmarked};
+pub use book::{LINES, Summary, WITHDRAWALS, read_summary};
 pub use sums::{KINDS, Movements, Sum};
 
 use self::book::{Balance, Read, State};

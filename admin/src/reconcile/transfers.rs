@@ -7,10 +7,11 @@ use csv::{ByteRecord, ReaderBuilder, Trim};
 use jiff::civil::Date;
 use rusqlite::{Connection, params};
 use shared::domain::{DayZone, MAX_BALANCE, MovementKind, RequestKey, Timestamp, UserId};
+use shared::service::text_of_cell;
 
 use super::ADD_DIFFERENCE;
 use crate::deployment::{Failed, in_file};
-use crate::journal::{Summary, unmarked};
+use crate::journal::Summary;
 
 /// The columns, in any order. Others are left out.
 const COLUMNS: [&str; 6] = ["id", "kind", "user", "amount", "currency", "time"];
@@ -63,8 +64,8 @@ pub fn read(path: &Path, kinds: &[MovementKind], dates: &Dates, database: &Conne
                 add.execute(params![number, id, kind.name(), user, amount, cells[4], at])?;
             }
             Err(Unusable(kind, expected, found)) => {
-                let id = unmarked(cells[0]).unwrap_or(cells[0]);
-                let id = if id.is_empty() { String::new() } else { format!(", id {}", shown(id)) };
+                let id = text_of_cell(cells[0]).unwrap_or_else(|| cells[0].to_owned());
+                let id = if id.is_empty() { String::new() } else { format!(", id {}", shown(&id)) };
                 let mut add = database.prepare_cached(ADD_DIFFERENCE)?;
                 add.execute(params![kind, format!("row {number}{id}"), expected, found, number])?;
             }
@@ -85,7 +86,8 @@ fn transfer(cells: [&str; COLUMNS.len()], kinds: &[MovementKind], dates: &Dates)
     };
     let [id, kind, user, amount, currency, time] = cells;
     // No id begins with an apostrophe, but a user's may. So the id tells whether both are marked, as in the journal's CSV.
-    let (id, user) = unmarked(id).map_or((id, user), |id| (id, unmarked(user).unwrap_or(user)));
+    let marked = text_of_cell(id).map(|id| (id, text_of_cell(user).unwrap_or_else(|| user.to_owned())));
+    let (id, user) = marked.unwrap_or_else(|| (id.to_owned(), user.to_owned()));
     let id = id.parse().map_err(|_| malformed(0, "1 to 64 of A-Z a-z 0-9 _ -"))?;
     let kind = kinds.iter().find(|one| one.name() == kind).ok_or_else(|| {
         let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();

@@ -8,7 +8,7 @@ use futures::TryStreamExt;
 use lambda_http::http::header::ACCEPT;
 use lambda_http::{Body, Request, Response};
 use serde::Serialize;
-use shared::domain::{PacketId, Reference, Selection, Timestamp, UserId};
+use shared::domain::{DayZone, PacketId, Reference, Selection, Timestamp, UserId};
 use shared::http::{
     Answer, ClaimRow, Code, Fields, Keeping, MovementRow, MovementsAsked, MovementsBody, PacketBody, Page, Problem,
     ReferenceBody, ReportedRow, Route, ShareBody, Totals, Viewer, WalletBody, Who, asker, before_deadline, caller,
@@ -90,7 +90,7 @@ async fn answer<T: Table, H: HotStore>(view: &ViewPackets<T, H>, request: &Reque
         }
         Route::ReportedClaims => {
             operator(request)?;
-            reported(view.reports(), request, view.currency()).await
+            reported(view.reports(), request, view.currency(), view.day_zone()).await
         }
         Route::Reference(reference) => {
             operator(request)?;
@@ -202,7 +202,12 @@ async fn referenced<T: Table, H: HotStore>(
 const SHEET_BYTES_MAX: usize = 3_000_000;
 
 /// All claims of a selection: a page, or the whole file if the client accepts CSV.
-async fn reported<T: Table>(reports: &Reports<T>, request: &Request, currency: &str) -> Result<Answer, Problem> {
+async fn reported<T: Table>(
+    reports: &Reports<T>,
+    request: &Request,
+    currency: &str,
+    zone: &DayZone,
+) -> Result<Answer, Problem> {
     let of = selection(request)?;
     if wants_sheet(request) {
         let mut fields = Fields::default();
@@ -214,7 +219,7 @@ async fn reported<T: Table>(reports: &Reports<T>, request: &Request, currency: &
         // Without a packet the reference may be wrong.
         let is_provisional = packets.is_empty() || packets.iter().any(|packet| packet.settled.is_none());
         let claims = reports.claims_of(&packets);
-        return match write_sheet(Bounded::new(SHEET_BYTES_MAX), claims, currency, is_provisional).await {
+        return match write_sheet(Bounded::new(SHEET_BYTES_MAX), claims, currency, zone, is_provisional).await {
             Ok(sheet) => Ok(Answer::sheet(&sheet_name(&of, is_provisional), sheet.into_bytes())),
             Err(SheetError::Read(failure)) => Err(failure.into()),
             Err(SheetError::TooLarge) => {

@@ -57,6 +57,12 @@ impl DayZone {
         day.unwrap_or(Day { date, start: at, end: Timestamp::from_ms(u64::MAX) })
     }
 
+    /// What a clock of the zone shows then, to the second: `2026-11-20 21:30:02`. Spreadsheets read it as a time.
+    #[must_use]
+    pub fn clock_at(&self, at: Timestamp) -> String {
+        at.shown().to_zoned(self.0.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+    }
+
     /// Its name among the IANA's.
     #[must_use]
     pub fn name(&self) -> &str {

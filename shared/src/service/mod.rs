@@ -22,7 +22,8 @@ pub use failure::Failure;
 pub use grab::{GrabOutcome, GrabSlip};
 pub use packets::Packets;
 pub use report::{
-    Bounded, PacketTotals, ReportPlace, ReportedClaim, Reports, SelectionTotals, SheetError, sheet_name, write_sheet,
+    Bounded, PacketTotals, ReportPlace, ReportedClaim, Reports, SelectionTotals, SheetError, sheet_name, text_of_cell,
+    write_sheet,
 };
 pub use send::{NewPacket, SendOutcome, SendPacket, SendPolicy};
 pub use settle::{Rebuild, Replay, Replayed, Report, Settle};

@@ -8,6 +8,7 @@ use client::tickets::{Scope, Ticket, TicketKey};
 use futures::stream::{self, StreamExt};
 use local::Options;
 use serde_json::{Value, json};
+use shared::domain::DayZone;
 use shared::ports::{Clock, System};
 use shared::redis::test_server::poll;
 
@@ -291,7 +292,7 @@ async fn the_report_has_each_claim_once_and_is_the_same_file_each_time() {
     assert_eq!(page.refused(400, "invalid-request"), ["limit"]);
     let (name, provisional) = sheet().await;
     assert_eq!(name, r#"attachment; filename="claims-nye-provisional.csv""#);
-    let header = "packet_id,round,slip,user_id,amount_minor,amount,currency,grabbed_at,metadata";
+    let header = "packet_id,round,slip,user_id,amount_minor,amount,currency,grabbed_at,local_time,metadata";
     assert!(provisional.starts_with(&format!("\u{feff}{header},provisional\r\n")), "{provisional}");
 
     let reason = json!({"reason": "the evening is over"});
@@ -316,14 +317,12 @@ async fn the_report_has_each_claim_once_and_is_the_same_file_each_time() {
     let lines: Vec<&str> = last.trim_start_matches('\u{feff}').lines().collect();
     assert_eq!((lines[0], lines.len()), (header, 7));
     let first = &rows[0];
-    let expected = format!(
-        "'{},1,{},'u0,10,0.10,CNY,{},\"{{\"\"round\"\":\"\"1\"\"}}\"",
-        rounds[0],
-        first["slip"],
-        text(&first["grabbed_at"])
-    );
+    let at = text(&first["grabbed_at"]);
+    let local = DayZone::DEFAULT.parse::<DayZone>().unwrap().clock_at(at.parse().unwrap());
+    let expected =
+        format!("'{},'1,{},'u0,10,0.10,CNY,{at},{local},\"{{\"\"round\"\":\"\"1\"\"}}\"", rounds[0], first["slip"],);
     assert_eq!(lines[1], expected);
     assert!(lines[5].contains(",'=3,"), "{}", lines[5]);
-    assert_eq!(lines[6], "sum,,5,,50,0.50,CNY,,");
+    assert_eq!(lines[6], "sum,,5,,50,0.50,CNY,,,");
     assert_eq!(sheet().await.1, last);
 }

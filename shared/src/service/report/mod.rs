@@ -10,7 +10,7 @@ use std::sync::Arc;
 use futures::future::ready;
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 
-pub use self::sheet::{Bounded, SheetError, sheet_name, write_sheet};
+pub use self::sheet::{Bounded, SheetError, sheet_name, text_of_cell, write_sheet};
 
 use super::Failure;
 use crate::domain::{Amount, Claim, Decision, End, Owner, PacketId, Selection, Status, Terms, Timestamp, UserId};

@@ -35,7 +35,7 @@ pub use self::share::Share;
 use self::reads::Reads;
 use self::shown::Look;
 use crate::domain::{
-    Claim, ClaimRecord, End, Intervention, Movement, MovementFilter, PacketId, Reference, Status, Summary,
+    Claim, ClaimRecord, DayZone, End, Intervention, Movement, MovementFilter, PacketId, Reference, Status, Summary,
     Terms, Timestamp, UserId, Wallet, WinLimit, Won,
 };
 use crate::ledger::{Ledger, MovementCursor, Packet, Slice};
@@ -113,13 +113,26 @@ pub struct ViewPackets<T: Table, H> {
     reads: Arc<Reads<T, H>>,
     reports: Reports<T>,
     currency: String,
+    day_zone: DayZone,
 }
 
 impl<T: Table, H: HotStore> ViewPackets<T, H> {
     /// Shows the packets and wallets in these stores. All money is in `currency` (ISO 4217).
     pub fn new(stores: Stores<T, H>, currency: String) -> Self {
         let reports = Reports::new(Arc::clone(&stores.ledger), Arc::clone(&stores.clock));
-        Self { reads: Arc::new(Reads::new(stores)), reports, currency }
+        Self { reads: Arc::new(Reads::new(stores)), reports, currency, day_zone: DayZone::UTC }
+    }
+
+    /// The same, whose files for people have times of this zone.
+    #[must_use]
+    pub fn in_zone(mut self, zone: DayZone) -> Self {
+        self.day_zone = zone;
+        self
+    }
+
+    /// The zone of times in files for people.
+    pub const fn day_zone(&self) -> &DayZone {
+        &self.day_zone
     }
 
     /// Reports on all packets of a sender that belong together.
