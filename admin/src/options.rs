@@ -111,8 +111,8 @@ pub enum Command {
     Journal(Journal),
     /// Compare a day's journal with a file of the bank's or the app's transfers; exits with 1 if they differ
     Reconcile(Reconcile),
-    /// Tell what a user asked in a time, what they were answered and why, what moved, and which events tell it; exits with 1 if
-    /// there is nothing
+    /// Tell what a user asked, what they were answered and why, what moved, and which events tell it. It can be of a time, of a packet or of
+    /// one request; exits with 1 if there is nothing
     Story(Story),
     /// List each time that the operator paused sending or let it go on, the newest first; exits with 1 while it is paused
     Sending,
@@ -212,16 +212,24 @@ pub struct Replay {
 #[derive(Args, Debug)]
 pub struct Story {
     /// The user's id
-    #[arg(long)]
-    pub user: UserId,
+    #[arg(long, required_unless_present_any = ["packet", "request"])]
+    pub user: Option<UserId>,
+
+    /// Only what concerns this packet
+    #[arg(long, value_name = "ID")]
+    pub packet: Option<PacketId>,
+
+    /// Only this request, by its `X-Request-Id`, as the log has it
+    #[arg(long, value_name = "ID")]
+    pub request: Option<String>,
 
     /// What happened at this time or later, such as 2026-11-20T13:30:00Z
     #[arg(long, value_name = "TIME", value_parser = time)]
-    pub from: Timestamp,
+    pub from: Option<Timestamp>,
 
     /// What happened before this time
     #[arg(long, value_name = "TIME", value_parser = time)]
-    pub to: Timestamp,
+    pub to: Option<Timestamp>,
 
     /// The functions' log: JSON lines, perhaps behind a time, or a folder of such files. Repeat it for more
     #[arg(long, value_name = "FILE", env = "LOG_FOLDER")]

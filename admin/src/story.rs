@@ -1,12 +1,15 @@
-//! What happened to one user in a time: what they asked and were answered, what moved, and which events tell it.
+//! What happened to one user: what they asked and were answered, what moved, and which events tell it. Or what happened to a packet, or what
+//! became of a request.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::Value;
-use shared::domain::{Movement, MovementFilter, MovementKind, PacketId, Timestamp};
+use shared::domain::{Movement, MovementFilter, MovementKind, PacketId, Timestamp, UserId};
+use shared::ledger::{Ledger, LedgerError, Packet};
 use shared::logs::name_under;
+use shared::ports::Table;
 
 use crate::deployment::{Failed, in_file, ledger};
 use crate::options::{Deployment, Story};
@@ -29,14 +32,17 @@ struct Row {
 
 /// Tells the story from the ledger, and from the logs if there are some.
 pub async fn run(deployment: &Deployment, options: &Story, json: bool) -> Result<Outcome, Failed> {
-    if options.log_key.is_none() && !options.log.is_empty() {
+    if options.user.is_some() && options.log_key.is_none() && !options.log.is_empty() {
         return Err(Failed::Refused("--log needs --log-key".to_owned()));
     }
-    if options.from > options.to {
+    if options.request.is_some() && options.log.is_empty() {
+        return Err(Failed::Refused("--request needs --log".to_owned()));
+    }
+    if options.from.zip(options.to).is_some_and(|(from, to)| from > to) {
         return Err(Failed::Refused("--to is before --from".to_owned()));
     }
     let mut rows = Vec::new();
-    let slips = moved(deployment, options, &mut rows).await?;
+    let slips = of_ledger(deployment, options, &mut rows).await?;
     let of_ledger = rows.len();
     for file in options.log.iter().map(|path| files(path)).collect::<Result<Vec<_>, _>>()?.into_iter().flatten() {
         let text = std::fs::read_to_string(&file).map_err(in_file(&file))?;
@@ -48,7 +54,7 @@ pub async fn run(deployment: &Deployment, options: &Story, json: bool) -> Result
         let text = if rows.is_empty() { "nothing happened".to_owned() } else { table(&rows, NAMES) };
         match rows.len() == of_ledger {
             true if options.log.is_empty() => format!("{text}\nwithout a log: --log names one"),
-            true => format!("{text}\nthe log has no line of this user: is it that time's, and is --log-key its key?"),
+            true => format!("{text}\nthe log has no such line: is it that time's, and is --log-key its key?"),
             false => text,
         }
     };
@@ -59,22 +65,51 @@ pub async fn run(deployment: &Deployment, options: &Story, json: bool) -> Result
 const NAMES: &str = "at what packet_id slip amount id why";
 /// The movements of a read.
 const PAGE: u32 = 100;
+/// How the names of operations begin that change nothing.
+const READS: [&str; 4] = ["get", "list", "find", "report"];
 
-/// The movements of the user's wallet, with their events. Returns the slips that they claimed.
-async fn moved(
+/// What the ledger has: the movements of the user's wallet, or else what was done with the packet. It has no requests. Returns the slips that
+/// the user claimed.
+async fn of_ledger(
     deployment: &Deployment,
     options: &Story,
     rows: &mut Vec<Row>,
 ) -> Result<BTreeSet<(PacketId, u32)>, Failed> {
+    if options.request.is_some() {
+        return Ok(BTreeSet::new());
+    }
     let (ledger, place) = ledger(deployment).await;
-    let filter = MovementFilter { from: Some(options.from), to: Some(options.to), kind: None };
+    let told = match (&options.user, options.packet) {
+        (Some(user), _) => moved(&ledger, user, options, rows).await,
+        (None, Some(id)) => {
+            let packet = ledger.packet(id).await.map_err(|error| Failed::from(error).in_table(&place))?;
+            rows.extend(done_with(&packet.ok_or_else(|| Failed::no_packet(id))?));
+            Ok(BTreeSet::new())
+        }
+        (None, None) => Ok(BTreeSet::new()),
+    };
+    told.map_err(|error| Failed::from(error).in_table(&place))
+}
+
+/// The movements of the user's wallet, with their events. Returns the slips that they claimed.
+async fn moved<T: Table>(
+    ledger: &Ledger<T>,
+    user: &UserId,
+    options: &Story,
+    rows: &mut Vec<Row>,
+) -> Result<BTreeSet<(PacketId, u32)>, LedgerError> {
+    // Nothing of a packet is older than the packet.
+    let from = options.from.max(options.packet.map(PacketId::created_at));
+    let filter = MovementFilter { from, to: options.to, kind: None };
     let (mut slips, mut after) = (BTreeSet::new(), None);
     loop {
-        let page = ledger.movements(&options.user, filter, after, PAGE).await;
-        let page = page.map_err(|error| Failed::from(error).in_table(&place))?;
+        let page = ledger.movements(user, filter, after, PAGE).await?;
         for movement in page.rows {
+            if options.packet.is_some_and(|id| movement.packet_id != Some(id)) {
+                continue;
+            }
             let slip = match (movement.kind, movement.packet_id) {
-                (MovementKind::Claim, Some(id)) => ledger.claim_of(&options.user, id).await?.map(|claim| claim.slip),
+                (MovementKind::Claim, Some(id)) => ledger.claim_of(user, id).await?.map(|claim| claim.slip),
                 _ => None,
             };
             slips.extend(movement.packet_id.zip(slip));
@@ -85,6 +120,25 @@ async fn moved(
             None => return Ok(slips),
         }
     }
+}
+
+/// The send of a packet, and its close.
+fn done_with(packet: &Packet) -> Vec<Row> {
+    let id = packet.terms.id;
+    let row = |at: Timestamp, what: &str, why: Option<String>| Row {
+        at: at.to_string(),
+        what: format!("packet: {what}"),
+        packet_id: Some(id.to_string()),
+        slip: None,
+        amount: None,
+        id: Some(format!("evt_{id}_{what}")),
+        why,
+    };
+    let closed = packet.closed.as_ref().map(|closing| {
+        let by = closing.by.as_ref().map(|by| format!(", by {by}")).unwrap_or_default();
+        row(closing.at, "closed", Some(format!("{}{by}", closing.reason.as_str())))
+    });
+    std::iter::once(row(packet.terms.created_at, "sent", None)).chain(closed).collect()
 }
 
 fn of_movement(movement: &Movement, slip: Option<u32>) -> Row {
@@ -123,19 +177,32 @@ fn lines(text: &str) -> impl Iterator<Item = Value> {
     text.lines().filter_map(json)
 }
 
-/// What a line tells about the user: a request of theirs, or what became of a hold of a slip that they claimed.
+/// What a line tells of the user, the packet or the request: a request of theirs, or what became of a hold of a slip that they claimed. What the
+/// operator's staff read of them is no part of it.
 fn row_of(line: &Value, options: &Story, slips: &BTreeSet<(PacketId, u32)>) -> Option<Row> {
     let at: Timestamp = line["timestamp"].as_str()?.parse().ok()?;
     let fields = &line["fields"];
     let text = |name: &str| fields[name].as_str().map(str::to_owned);
-    let key = options.log_key.as_deref()?;
-    let is_theirs = fields["user"] == name_under(key, &options.user);
+    let is_theirs = match (&options.user, &options.log_key) {
+        (Some(user), Some(key)) => fields["user"] == name_under(key, user),
+        (user, _) => user.is_none(),
+    };
+    let is_other = |asked: Option<String>, name: &str| asked.is_some_and(|asked| text(name).as_ref() != Some(&asked));
+    if is_other(options.packet.map(|id| id.to_string()), "packet_id") || is_other(options.request.clone(), "request_id")
+    {
+        return None;
+    }
+    let is_read = |operation: &str| READS.iter().any(|verb| operation.starts_with(verb));
+    if options.request.is_none() && text("by").is_some() && text("operation").is_some_and(|name| is_read(&name)) {
+        return None;
+    }
     let slip = fields["slip"].as_u64();
     let place = text("packet_id").and_then(|id| id.parse().ok()).zip(slip.and_then(|slip| u32::try_from(slip).ok()));
     // A void hold of their slip was another user's.
     let is_void = text("message").is_some_and(|message| message.contains("void"));
     let of_their_slip = fields["user"].is_null() && !is_void && place.is_some_and(|place| slips.contains(&place));
-    if !(is_theirs || of_their_slip) || at < options.from || at >= options.to {
+    let is_then = options.from.is_none_or(|from| at >= from) && options.to.is_none_or(|to| at < to);
+    if !(is_theirs || of_their_slip) || !is_then {
         return None;
     }
     let what = match (text("operation"), text("outcome")) {

@@ -670,7 +670,8 @@ export interface paths {
         /**
          * What a user has of a packet
          * @description For a user who says that something is wrong. It asks the ledger for their claim, and the hot store for a slip that is held for
-         *     them.
+         *     them. If they have nothing, it says what may be why: the state of the packet, and what keeps them from winning now. Whether they ever
+         *     asked, only the logs know.
          */
         get: operations["getShare"];
         put?: never;
@@ -1368,7 +1369,15 @@ export interface components {
             at: components["schemas"]["Timestamp"] | null;
             /** @description Who repaired the claim. Null if their own grab or settle committed it. */
             by: components["schemas"]["Signer"] | null;
+            packet_status: components["schemas"]["Status"];
+            /** @description What keeps a user who has nothing from winning a slip, as the ledger knows it now. */
+            obstacles: components["schemas"]["Obstacle"][];
         };
+        /**
+         * @description `not_a_recipient`: the packet has recipients, and they are not one of them. `suspended`: they are suspended, and may not grab.
+         *     `limit_reached`: they have won what the packet's limit lets one user win.
+         */
+        Obstacle: string;
         /**
          * @description `claimed`: they own a slip, for good. `held`: a slip is held for them and not decided; their next grab or settle may make a claim
          *     of it. `refunded`: a slip was held for them, but it went back to the sender; soon that is `none`. `none`: nothing.

@@ -268,6 +268,10 @@ pub struct Share {
     pub at: Option<String>,
     /// The principal who repaired the claim.
     pub by: Option<String>,
+    pub packet_status: Status,
+    /// What keeps a user who has nothing from winning a slip, as the ledger knows it now: `not_a_recipient`, `suspended`, `limit_reached`; later
+    /// versions may have more.
+    pub obstacles: Vec<String>,
 }
 
 /// A wallet.

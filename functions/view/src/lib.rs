@@ -85,8 +85,7 @@ async fn answer<T: Table, H: HotStore>(view: &ViewPackets<T, H>, request: &Reque
             operator(request)?;
             let user = user.parse().map_err(|error| Problem::field("user_id", format!("{error}")))?;
             let found = view.share(packet_id(id)?, &user).await?;
-            let (terms, share) = found.ok_or_else(Problem::packet_not_found)?;
-            Answer::ok(&ShareBody::new(&terms, &user, &share))
+            Answer::ok(&ShareBody::new(&found.ok_or_else(Problem::packet_not_found)?, &user))
         }
         Route::ReportedClaims => {
             operator(request)?;

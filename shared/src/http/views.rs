@@ -10,7 +10,9 @@ use crate::domain::{
     WinLimit, Withdrawal, WithdrawalState, Won,
 };
 use crate::ledger::{ReceiverState, ReceiverStatus};
-use crate::service::{ListedClaim, NextRound, PacketTotals, PacketView, ReportedClaim, SelectionTotals, Share};
+use crate::service::{
+    ListedClaim, NextRound, Obstacle, PacketTotals, PacketView, ReportedClaim, SelectionTotals, Share, ShareView,
+};
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
 fn rfc3339<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
@@ -260,11 +262,13 @@ pub struct ShareBody<'a> {
     #[serde(serialize_with = "rfc3339_or_null")]
     at: Option<Timestamp>,
     by: Option<&'a Signer>,
+    packet_status: Status,
+    obstacles: &'a [Obstacle],
 }
 
 impl<'a> ShareBody<'a> {
     /// The share of this user.
-    pub const fn new(terms: &'a Terms, user_id: &'a UserId, share: &'a Share) -> Self {
+    pub fn new(ShareView { terms, status, share, obstacles }: &'a ShareView, user_id: &'a UserId) -> Self {
         let (state, slip, amount, at, by) = match share {
             Share::Claimed { claim, by } => {
                 ("claimed", Some(claim.slip), Some(claim.amount), Some(claim.at), by.as_ref())
@@ -273,7 +277,18 @@ impl<'a> ShareBody<'a> {
             Share::Refunded { slip, at } => ("refunded", Some(*slip), None, Some(*at), None),
             Share::None => ("none", None, None, None, None),
         };
-        Self { packet_id: terms.id, user_id, state, slip, amount, currency: terms.currency.as_str(), at, by }
+        Self {
+            packet_id: terms.id,
+            user_id,
+            state,
+            slip,
+            amount,
+            currency: &terms.currency,
+            at,
+            by,
+            packet_status: *status,
+            obstacles,
+        }
     }
 }
 

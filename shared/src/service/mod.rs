@@ -29,6 +29,7 @@ pub use send::{NewPacket, SendOutcome, SendPacket, SendPolicy};
 pub use settle::{Rebuild, Replay, Replayed, Report, Settle};
 pub use stores::Stores;
 pub use view::{
-    ClaimsAsked, ClaimsView, ListPlace, ListedClaim, NextRound, Order, PacketView, Share, ViewPackets, Viewed,
+    ClaimsAsked, ClaimsView, ListPlace, ListedClaim, NextRound, Obstacle, Order, PacketView, Share, ShareView,
+    ViewPackets, Viewed,
 };
 pub use wallet::{Wallets, WithdrawalOutcome};

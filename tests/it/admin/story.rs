@@ -19,6 +19,10 @@ async fn ask(stack: &Program, user: &str, method: Method, path: &str, body: &str
     answer.await.unwrap().json().await.unwrap()
 }
 
+fn whats_of(rows: &Value) -> Vec<&str> {
+    rows.as_array().unwrap().iter().map(|row| row["what"].as_str().unwrap()).collect()
+}
+
 async fn story(folder: &Path, user: &str, more: &[&str]) -> Said {
     admin(folder, &[&["story", "--user", user], more].concat()).await
 }
@@ -46,6 +50,10 @@ async fn a_story_has_what_was_asked_and_answered_and_what_moved() {
         ask(&stack, user, Method::POST, &grab, "").await;
     }
     ask(&stack, "taker-carol", Method::POST, "/packets", body).await;
+    // The operator's staff read, and decide.
+    for read in [format!("/operator/packets/{packet}/users/taker-bob"), "/wallets/taker-bob".to_owned()] {
+        ask(&stack, "", Method::GET, &read, "").await;
+    }
 
     let rows_of_bob = story(folder.path(), "taker-bob", &ALWAYS).await.with(0).json();
     let rows_of_bob: Vec<[&Value; 4]> = rows_of_bob
@@ -57,9 +65,20 @@ async fn a_story_has_what_was_asked_and_answered_and_what_moved() {
     let (moved, answered, id) = (json!("moved: claim"), json!("answered: grabPacket, grabbed"), json!(packet));
     assert_eq!(rows_of_bob, [[&moved, &json!(0), &json!(100), &id], [&answered, &json!(0), &json!(null), &id]]);
     let lost = story(folder.path(), "taker-carol", &ALWAYS).await.with(0).json();
-    let whats: Vec<&Value> = lost.as_array().unwrap().iter().map(|row| &row["what"]).collect();
-    assert_eq!(whats, ["answered: grabPacket, sold_out", "answered: sendPacket, insufficient-balance"]);
-    let sent = story(folder.path(), "alice", &ALWAYS).await.with(0).json();
+    assert_eq!(whats_of(&lost), ["answered: grabPacket, sold_out", "answered: sendPacket, insufficient-balance"]);
+    // Of one packet, without a time; of the packet by itself; and of one request.
+    let of_packet = story(folder.path(), "taker-carol", &["--packet", &packet]).await.with(0).json();
+    assert_eq!(whats_of(&of_packet), ["answered: grabPacket, sold_out"]);
+    story(folder.path(), "taker-carol", &["--packet", "38FS4S83HF3Y07WMYNH727QYT0"]).await.with(1);
+    let packets = admin(folder.path(), &["story", "--packet", &packet]).await.with(0).json();
+    let grabs = ["answered: grabPacket, grabbed", "answered: grabPacket, sold_out"];
+    assert_eq!(whats_of(&packets), [&["packet: sent", "answered: sendPacket, ok"][..], &grabs].concat());
+    let request = of_packet[0]["id"].as_str().unwrap();
+    let one = admin(folder.path(), &["story", "--request", request]).await.with(0).json();
+    assert_eq!(one, of_packet);
+    admin(folder.path(), &["story", "--request", "another"]).await.with(1);
+    admin(folder.path(), &["story"]).await.with(2);
+    let sent = story(folder.path(), "alice", &[]).await.with(0).json();
     assert!(sent.as_array().unwrap().iter().any(|row| row["id"] == format!("evt_{packet}_sent")), "{sent}");
     let before = ["--from", "2026-01-01T00:00:00Z", "--to", "2026-01-02T00:00:00Z"];
     story(folder.path(), "alice", &before).await.with(1);

@@ -170,6 +170,33 @@ async fn a_sold_out_packet_that_is_closed_is_closed_until_it_is_settled() {
 }
 
 #[tokio::test]
+async fn the_ledger_says_why_a_user_may_have_nothing_of_a_packet() {
+    let api = Api::start().await;
+    let limit = json!({"limit": {"key": "nye", "wins": 1}});
+    let first = api.packet("alice", "k1", &with(random(100, 2), &limit)).await;
+    let guarded = with(with(random(100, 1), &limit), &json!({"recipients": ["bob", "carol", "eve"]}));
+    let second = api.packet("alice", "k2", &guarded).await;
+    assert_eq!(api.grab("bob", &first).await.expect(200)["outcome"], "grabbed");
+    api.put(suspension("carol")).json(&json!({"reason": "a bot", "grabs": true})).await.expect(200);
+    api.put(suspension("eve")).json(&json!({"reason": "reported"})).await.expect(200);
+    let of = async |packet: &str, user: &str| {
+        let share = api.get(format!("/operator/packets/{packet}/users/{user}")).await.expect(200);
+        [&share["state"], &share["packet_status"], &share["obstacles"]].map(Clone::clone)
+    };
+    let none = |status: &str, obstacles: &[&str]| [json!("none"), json!(status), json!(obstacles)];
+    assert_eq!(of(&first, "bob").await, [json!("claimed"), json!("open"), json!([])]);
+    assert_eq!(of(&first, "nobody").await, none("open", &[]));
+    assert_eq!(of(&second, "bob").await, none("open", &["limit_reached"]));
+    assert_eq!(of(&second, "carol").await, none("open", &["suspended"]));
+    assert_eq!(of(&second, "eve").await, none("open", &[]), "they may grab");
+    assert_eq!(of(&second, "dave").await, none("open", &["not_a_recipient"]));
+    assert_eq!(api.grab("eve", &second).await.expect(200)["outcome"], "grabbed");
+    assert_eq!(of(&second, "carol").await, none("sold_out", &["suspended"]));
+    api.post(format!("/operator/packets/{first}/close")).json(&json!({"reason": "late"})).await.expect(200);
+    assert_eq!(of(&first, "nobody").await, none("closed", &[]));
+}
+
+#[tokio::test]
 async fn a_packet_has_one_status_wherever_it_is_shown() {
     let api = Api::start().await;
     let body = with(random(100, 1), &json!({"reference": "order-17", "expires_in_s": 2}));
@@ -435,9 +462,10 @@ async fn the_operator_sees_what_a_user_has_of_a_packet() {
     let path = |user: &str| format!("/operator/packets/{packet}/users/{user}");
     let share = async |user: &str| api.get(path(user)).await.expect(200);
     let of = |user: &str, state: &str, slip: Value, amount: Value, at: Value| {
+        let status = if state == "refunded" { "settled" } else { "open" };
         json!({
             "packet_id": packet, "user_id": user, "state": state, "slip": slip, "amount": amount, "currency": "CNY", "at": at,
-            "by": null
+            "by": null, "packet_status": status, "obstacles": []
         })
     };
     assert_eq!(share("bob").await, of("bob", "none", json!(null), json!(null), json!(null)));

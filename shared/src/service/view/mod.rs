@@ -30,7 +30,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use tokio::time::Instant;
 
 pub use self::listing::{ClaimsAsked, ClaimsView, ListPlace, ListedClaim, Order};
-pub use self::share::Share;
+pub use self::share::{Obstacle, Share, ShareView};
 
 use self::reads::Reads;
 use self::shown::Look;

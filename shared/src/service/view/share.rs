@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::try_join_all;
+use serde::Serialize;
 
 use super::ViewPackets;
-use crate::domain::{AckMode, Amount, Claim, Hold, PacketId, PartId, Signer, Terms, Timestamp, UserId};
+use crate::domain::{AckMode, Amount, Claim, Hold, PacketId, PartId, Signer, Status, Terms, Timestamp, UserId};
 use crate::ports::{HotStore, Table};
 use crate::service::Failure;
 
@@ -40,20 +41,66 @@ pub enum Share {
     None,
 }
 
+/// What keeps a user from winning a slip of a packet, as the ledger knows it now.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Obstacle {
+    /// The packet has recipients, and they are not one of them.
+    NotARecipient,
+    /// They are suspended, and may not grab.
+    Suspended,
+    /// They have won what the packet's limit lets one user win.
+    LimitReached,
+}
+
+/// What a user has of a packet, and what says why that is all.
+#[derive(Clone, Debug)]
+pub struct ShareView {
+    /// The packet's terms.
+    pub terms: Arc<Terms>,
+    /// Its state.
+    pub status: Status,
+    /// What they have.
+    pub share: Share,
+    /// What keeps them from having more, if they have nothing.
+    pub obstacles: Vec<Obstacle>,
+}
+
 impl<T: Table, H: HotStore> ViewPackets<T, H> {
-    /// What a user has of a packet, with its terms. `None`: there is no such packet.
-    pub async fn share(&self, id: PacketId, user: &UserId) -> Result<Option<(Arc<Terms>, Share)>, Failure> {
+    /// What a user has of a packet. `None`: there is no such packet.
+    pub async fn share(&self, id: PacketId, user: &UserId) -> Result<Option<ShareView>, Failure> {
         let Some(terms) = self.reads.stores.packets.terms(id).await? else { return Ok(None) };
-        if let Some(claimed) = self.claimed_by(user, id).await? {
-            return Ok(Some((terms, claimed)));
+        let share = self.share_of(&terms, user).await?;
+        let obstacles = if share == Share::None { self.obstacles(&terms, user).await? } else { Vec::new() };
+        let status = self.look(Arc::clone(&terms), None).await?.status;
+        Ok(Some(ShareView { terms, status, share, obstacles }))
+    }
+
+    async fn share_of(&self, terms: &Terms, user: &UserId) -> Result<Share, Failure> {
+        if let Some(claimed) = self.claimed_by(user, terms.id).await? {
+            return Ok(claimed);
         }
         // The claim is read once more, and last: if the hold has become one meanwhile, its decision and its claim came together.
-        let undecided = match self.hold_of(&terms, user).await? {
-            Some(hold) => self.share_of_hold(&terms, &hold).await?,
+        let undecided = match self.hold_of(terms, user).await? {
+            Some(hold) => self.share_of_hold(terms, &hold).await?,
             None => Share::None,
         };
-        let share = self.claimed_by(user, id).await?.unwrap_or(undecided);
-        Ok(Some((terms, share)))
+        Ok(self.claimed_by(user, terms.id).await?.unwrap_or(undecided))
+    }
+
+    async fn obstacles(&self, terms: &Terms, user: &UserId) -> Result<Vec<Obstacle>, Failure> {
+        let (_, suspension) = self.ledger().account(user).await?;
+        let is_limited = match &terms.limit {
+            Some(limit) => !limit.allows(self.ledger().won(user, &terms.sender, limit).await?, terms.least_slip()),
+            None => false,
+        };
+        let is_invited = *user == terms.sender || terms.guard.invites(user);
+        let known = [
+            (!is_invited, Obstacle::NotARecipient),
+            (suspension.is_some_and(|suspension| suspension.grabs), Obstacle::Suspended),
+            (is_limited, Obstacle::LimitReached),
+        ];
+        Ok(known.into_iter().filter_map(|(is_there, obstacle)| is_there.then_some(obstacle)).collect())
     }
 
     async fn claimed_by(&self, user: &UserId, id: PacketId) -> Result<Option<Share>, Failure> {
