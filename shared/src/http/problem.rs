@@ -184,7 +184,7 @@ pub struct Problem {
     /// The cause, for the log only.
     pub cause: Option<Failure>,
     /// What is wrong with the ticket, for the log only.
-    pub flaw: Option<Flaw>,
+    pub flaw: Option<Box<Flaw>>,
 }
 
 /// The body of a problem's answer (RFC 9457).
@@ -262,7 +262,7 @@ impl Problem {
                     }
                     _ => "The ticket does not admit this user here.",
                 };
-                Self { flaw: Some(flaw), ..Self::new(Code::TicketInvalid, detail) }
+                Self { flaw: Some(Box::new(flaw)), ..Self::new(Code::TicketInvalid, detail) }
             }
             TicketFault::Expired => Self::new(Code::TicketExpired, "The ticket has expired."),
         }
