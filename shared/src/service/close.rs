@@ -147,3 +147,6 @@ impl<T: Table, H: HotStore> Closer<T, H> {
         Err(Failure::unavailable("the hot store loses a part again and again"))
     }
 }
+
+#[cfg(test)]
+mod tests;

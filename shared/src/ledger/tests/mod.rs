@@ -1,6 +1,7 @@
 //! The protocol by itself: what each step writes, and what it makes of each answer.
 
 mod claim;
+mod closing;
 mod history;
 mod movements;
 mod packet;
@@ -12,8 +13,8 @@ use std::sync::{Arc, Mutex};
 
 use tokio::time::Instant;
 
-use super::{Ledger, items, keys};
-use crate::domain::{Amount, PacketId, Signer, Terms, Timestamp, UserId};
+use super::{Ledger, SendOutcome, SendRequest, items, keys};
+use crate::domain::{Amount, Amounts, PacketId, Signer, Terms, Timestamp, UserId};
 use crate::ports::{Batch, Bound, Entropy, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
 
 /// A table that answers transactions as it was set up to, reads from the items it was given, and keeps what it was asked.
@@ -132,6 +133,20 @@ impl Ledger<Told> {
 
     fn tokens(&self) -> Vec<String> {
         self.table.transactions.lock().unwrap().iter().map(|(_, token)| token.clone()).collect()
+    }
+}
+
+impl<T: Table> Ledger<T> {
+    /// Sends a packet of equal slips, once its sender has the money for it.
+    pub(crate) async fn send_funded(&self, terms: &Terms) {
+        let Terms { id, sender, total, count, created_at, .. } = terms;
+        self.deposit(sender, &id.to_string().parse().unwrap(), *total, None, *created_at).await.unwrap();
+        let amount = total.minor_units() / u64::from(*count);
+        let of_part = |slips: usize| Amounts::pack(&vec![amount; slips]).unwrap();
+        let amounts: Vec<Amounts> = id.parts().map(|part| of_part(part.slips(*count).len())).collect();
+        let key = id.to_string().parse().unwrap();
+        let request = SendRequest { terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_limit: None };
+        assert_eq!(self.send(&request).await.unwrap(), SendOutcome::Sent);
     }
 }
 

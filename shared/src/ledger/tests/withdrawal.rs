@@ -1,10 +1,14 @@
+use std::collections::HashMap;
+
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::{MovementFilter, RequestKey, Requester, WithdrawalEnd, WithdrawalRequest, WithdrawalState};
+use crate::domain::{
+    Intervention, MovementFilter, RequestKey, Requester, Suspension, WithdrawalEnd, WithdrawalRequest, WithdrawalState,
+};
 use crate::ledger::{EndOutcome, WithdrawalOutcome};
 use crate::memory::MemoryTable;
-use crate::ports::System;
+use crate::ports::{Expect, System};
 
 fn memory() -> Ledger<MemoryTable> {
     Ledger::new(MemoryTable::default(), Arc::new(System))
@@ -99,8 +103,18 @@ async fn a_user_has_only_so_many_pending_ones_and_none_while_suspended() {
     assert_eq!(ask("c").await, WithdrawalOutcome::TooManyPending);
     assert!(matches!(ask("b").await, WithdrawalOutcome::Replayed(_)));
     ledger.withdraw(&user("ann"), &pending("of-the-operator", 10), None, None, at(2)).await.unwrap();
-    ledger.end_withdrawal(&user("ann"), &id("a"), WithdrawalEnd::Void(None), None, at(3)).await.unwrap();
+    let end =
+        async |name| ledger.end_withdrawal(&user("ann"), &id(name), WithdrawalEnd::Void(None), None, at(3)).await.unwrap();
+    end("a").await;
     assert!(matches!(ask("c").await, WithdrawalOutcome::Made(_)));
+    end("b").await;
+    let intervention = Intervention { reason: "reported".parse().unwrap(), at: at(4), by: None };
+    ledger.suspend(&user("ann"), &Suspension { intervention, grabs: false }).await.unwrap();
+    assert_eq!(ask("d").await, WithdrawalOutcome::Suspended);
+    assert!(matches!(ask("c").await, WithdrawalOutcome::Replayed(_)), "what was asked before stays");
+    assert!(matches!(end("c").await, EndOutcome::Ended(_)), "and ends");
+    ledger.lift_suspension(&user("ann")).await.unwrap();
+    assert!(matches!(ask("d").await, WithdrawalOutcome::Made(_)));
 }
 
 #[tokio::test]
@@ -110,17 +124,7 @@ async fn pending_ones_are_listed_until_they_end_the_oldest_first() {
     for (name, ms) in [("c", 5), ("a", 7), ("b", 6), ("d", 6)] {
         ledger.withdraw(&user("ann"), &pending(name, 10), None, None, at(ms)).await.unwrap();
     }
-    let names = async |before: Option<u64>, limit| {
-        let (mut names, mut after) = (Vec::new(), None);
-        loop {
-            let page = ledger.pending_withdrawals(before.map(at), after, limit).await.unwrap();
-            assert!(page.rows.len() <= limit as usize);
-            names.extend(page.rows.iter().map(|row| row.request.id.to_string()));
-            let next = page.next.map(|next| next.to_string());
-            let Some(next) = next else { return names.join(" ") };
-            after = Some(next.parse().unwrap());
-        }
-    };
+    let names = async |before: Option<u64>, limit| listed(&ledger, before, limit).await.join(" ");
     for limit in 1..=5 {
         assert_eq!(names(None, limit).await, "c b d a");
         assert_eq!(names(Some(7), limit).await, "c b d");
@@ -129,6 +133,68 @@ async fn pending_ones_are_listed_until_they_end_the_oldest_first() {
     assert_eq!(ledger.oldest_pending().await.unwrap(), Some(at(5)));
     ledger.end_withdrawal(&user("ann"), &id("c"), WithdrawalEnd::Void(None), None, at(8)).await.unwrap();
     assert_eq!((names(None, 1).await.as_str(), ledger.oldest_pending().await.unwrap()), ("b d a", Some(at(6))));
+    // The index shows it still.
+    let number = |number: u64| serde_dynamo::AttributeValue::N(number.to_string());
+    let place = [(keys::DUE_SHARD, number(keys::PENDING_SHARD.into())), (keys::DUE_AT, number(5))];
+    let set = place.map(|(name, value)| (name.to_owned(), value)).into_iter().collect::<HashMap<_, _>>().into();
+    let key = keys::withdrawal(&user("ann"), &id("c"));
+    ledger.table.apply(&[Write::Change { key, expect: Expect::Nothing, set, remove: &[] }], "stale").unwrap();
+    for limit in 1..=5 {
+        assert_eq!(names(None, limit).await, "b d a");
+    }
+}
+
+/// The ids of all pending withdrawals, read so many at a time.
+async fn listed(ledger: &Ledger<MemoryTable>, before: Option<u64>, limit: u32) -> Vec<String> {
+    let (mut ids, mut after) = (Vec::new(), None);
+    for _ in 0..1_000 {
+        let page = ledger.pending_withdrawals(before.map(at), after, limit).await.unwrap();
+        assert!(page.rows.len() <= limit as usize);
+        ids.extend(page.rows.iter().map(|row| row.request.id.to_string()));
+        let Some(next) = page.next else { return ids };
+        after = Some(next.to_string().parse().unwrap());
+    }
+    panic!("the list has no end: {ids:?}");
+}
+
+/// A batch reads at most 100 items.
+#[tokio::test]
+async fn as_many_pending_ones_as_a_page_may_have_are_listed() {
+    let ledger = rich().await;
+    let ids: Vec<String> = (100..202).map(|number| number.to_string()).collect();
+    for id in &ids {
+        ledger.withdraw(&user("ann"), &pending(id, 1), None, None, at(2)).await.unwrap();
+    }
+    for limit in [99, 100, 101, 102] {
+        assert_eq!(listed(&ledger, None, limit).await, ids);
+    }
+}
+
+/// The clock of the process that ends it may be behind.
+#[tokio::test]
+async fn no_withdrawal_ends_before_it_was_asked_for() {
+    let ledger = rich().await;
+    for (name, asked, ended, noted) in [("a", 50, 49, 50), ("b", 60, 60, 60), ("c", 70, 71, 71)] {
+        ledger.withdraw(&user("ann"), &pending(name, 10), None, None, at(asked)).await.unwrap();
+        let end = ledger.end_withdrawal(&user("ann"), &id(name), WithdrawalEnd::Void(None), None, at(ended)).await.unwrap();
+        let kept = ledger.withdrawal(&user("ann"), &id(name)).await.unwrap().unwrap();
+        assert_eq!((kept.ended.clone(), end), (Some((at(noted), None)), EndOutcome::Ended(kept)));
+        let movements = ledger.movements(&user("ann"), MovementFilter::default(), None, 2).await.unwrap().rows;
+        assert!(movements.iter().any(|movement| (movement.amount, movement.at) == (10, at(noted))), "{movements:?}");
+    }
+}
+
+/// The withdrawal's state already keeps it from ending twice. This holds even if a state is lost.
+#[tokio::test]
+async fn no_more_comes_back_than_a_wallet_reserves() {
+    let ledger = rich().await;
+    ledger.withdraw(&user("ann"), &pending("a", 300), None, None, at(2)).await.unwrap();
+    let (key, deltas) = (keys::wallet(&user("ann")), vec![("pending", -1)]);
+    ledger.table.apply(&[Write::Add { key, deltas, bounds: Vec::new(), absent: None }], "damage").unwrap();
+    for end in [WithdrawalEnd::Void(None), WithdrawalEnd::Post(None), post(1)] {
+        ledger.end_withdrawal(&user("ann"), &id("a"), end, None, at(3)).await.unwrap_err();
+        assert_eq!(money(&ledger).await, (700, 299, 700));
+    }
 }
 
 proptest! {

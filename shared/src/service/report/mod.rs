@@ -1,6 +1,8 @@
 //! Reports: what a sender's packets that belong together gave to whom. They read the ledger, so they know each claim, and no promise.
 
 mod sheet;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashSet;
 use std::fmt;

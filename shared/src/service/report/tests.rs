@@ -1,0 +1,87 @@
+use std::collections::BTreeMap;
+
+use csv::Reader;
+
+use super::*;
+use crate::domain::Summary;
+use crate::memory::MemoryTable;
+use crate::ports::System;
+
+/// More packets than one read finds.
+const PACKETS: u8 = 101;
+
+/// A packet of one slip with the reference `nye`.
+fn packet(number: u8) -> Terms {
+    let sample = Terms::sample();
+    let mut terms = Terms { id: PacketId::new(sample.created_at, 1, [number; 10]), count: 1, ..sample };
+    terms.labels.reference = Some("nye".parse().unwrap());
+    terms
+}
+
+#[tokio::test]
+async fn a_report_has_each_of_many_packets_and_of_their_claims_once() {
+    let ledger = Arc::new(Ledger::new(MemoryTable::default(), Arc::new(System)));
+    for number in 0..PACKETS {
+        let terms = packet(number);
+        ledger.send_funded(&terms).await;
+        let claim = Claim { slip: 0, amount: terms.total, at: terms.created_at };
+        ledger.claim(&terms, &format!("u{number}").parse().unwrap(), &claim).await.unwrap();
+    }
+    let reports = Reports::new(ledger, Arc::new(System));
+    let of = Selection { sender: packet(0).sender, reference: Some("nye".parse().unwrap()), limit_key: None };
+    let totals = reports.totals(&of).await.unwrap();
+    let won: u32 = totals.packets.iter().map(|packet| packet.won_count).sum();
+    assert_eq!((totals.packets.len(), won, totals.users), (101, 101, 101));
+
+    for (limit, sizes) in [(50, vec![50, 50, 1]), (100, vec![100, 1]), (101, vec![101]), (102, vec![101])] {
+        let (mut users, mut after) = (HashSet::new(), None);
+        for size in sizes {
+            let page = reports.claims(&of, after, limit).await.unwrap();
+            assert_eq!(page.rows.len(), size, "{limit}");
+            users.extend(page.rows.into_iter().map(|row| row.user));
+            after = page.next;
+        }
+        assert_eq!((users.len(), after), (101, None), "{limit}");
+    }
+
+    let packets: Vec<_> = reports.packets(&of, None).try_collect().await.unwrap();
+    let sheet = write_sheet(Vec::new(), reports.claims_of(&packets), "CNY", false).await.unwrap();
+    assert_eq!(Reader::from_reader(&*sheet).records().count(), 102, "each claim, and the sums");
+}
+
+#[test]
+fn a_status_begins_with_its_first_claim_or_millisecond() {
+    // Two slips, from 12 to 20.
+    let mut terms = Terms { count: 2, ..packet(0) };
+    terms.guard.starts_at = Some(Timestamp::from_ms(12));
+    let of = |won_count, now, settled| {
+        let packet = Arc::new(Packet { terms: terms.clone(), settled, closed: None });
+        let totals = PacketTotals { packet, won_count, won: Amount::ZERO, refunded: Amount::ZERO };
+        totals.status(Timestamp::from_ms(now))
+    };
+    for (won_count, now, status) in [
+        (0, 11, Status::Scheduled),
+        (0, 12, Status::Open),
+        (1, 11, Status::Open),
+        (1, 19, Status::Open),
+        (2, 19, Status::SoldOut),
+        (0, 20, Status::Expired),
+        (1, 20, Status::Expired),
+    ] {
+        assert_eq!(of(won_count, now, None), status, "{won_count} won at {now}");
+        assert_eq!(of(won_count, now, Some(Summary::default())), Status::Settled);
+    }
+}
+
+#[tokio::test]
+async fn no_blank_hides_a_formula_in_the_file() {
+    for round in ["=1+1", " =1+1", "\t=1+1", "\u{a0}+1", "\u{3000}＝1", "  -1", " @a"] {
+        let mut terms = packet(0);
+        terms.labels.metadata = Some(BTreeMap::from([("round".to_owned(), round.to_owned())]));
+        let claim = Claim { slip: 0, amount: terms.total, at: terms.created_at };
+        let claim = ReportedClaim { terms: Arc::new(terms), user: "bob".parse().unwrap(), claim };
+        let sheet = write_sheet(Vec::new(), stream::iter([Ok(claim)]), "CNY", false).await.unwrap();
+        let row = Reader::from_reader(&*sheet).into_records().next().unwrap().unwrap();
+        assert_eq!(row[1], format!("'{round}"));
+    }
+}
