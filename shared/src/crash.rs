@@ -1,7 +1,8 @@
 //! Crash points: places where a test can let the process die, before and after each effect that the outside world sees.
 //!
 //! Without the feature `crash-points` a place compiles to nothing. With it a place that was armed kills its process by
-//! a real `SIGKILL`: nothing is flushed, closed or dropped.
+//! a real `SIGKILL`: nothing is flushed, closed or dropped. A build of the whole workspace has the feature, so the tests' programs have
+//! these places; a build of one program, as it is deployed, has none.
 
 /// Marks a place where the process may die: one of `POINTS`, by name.
 macro_rules! crash_point {
@@ -12,13 +13,14 @@ macro_rules! crash_point {
 }
 
 #[cfg(feature = "crash-points")]
-pub use armed::{LAST_WORDS, POINTS, arm};
+pub use armed::{LAST_WORDS, POINTS, VARIABLE, arm};
 #[cfg(feature = "crash-points")]
 pub(crate) use armed::{place, reach};
 
 #[cfg(feature = "crash-points")]
 mod armed {
     use std::io::Write;
+    use std::sync::Once;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use rustix::process::{Signal, getpid, kill_process};
@@ -72,6 +74,9 @@ mod armed {
     /// What a process that dies at a place writes to its standard error, before the place's name.
     pub const LAST_WORDS: &str = "crash point reached: ";
 
+    /// The variable that arms one place of a program: `grab.after_claim=3`.
+    pub const VARIABLE: &str = "HONGBAO_CRASH_POINT";
+
     /// How many more times each place is passed until the process dies there; 0: the place is not armed.
     static PASSES: [AtomicU32; POINTS.len()] = [const { AtomicU32::new(0) }; POINTS.len()];
 
@@ -101,7 +106,17 @@ mod armed {
         i == one.len() && i == other.len()
     }
 
+    fn arm_as_told() {
+        let Ok(told) = std::env::var(VARIABLE) else { return };
+        let (name, passes) = told.split_once('=').unwrap_or((&told, "1"));
+        if !passes.parse().is_ok_and(|passes| arm(name, passes)) {
+            die(&format!("none; {VARIABLE} names no place: {told}"));
+        }
+    }
+
     pub(crate) fn reach(place: usize) {
+        static TOLD: Once = Once::new();
+        TOLD.call_once(arm_as_told);
         let passes = &PASSES[place];
         if passes.load(Ordering::Relaxed) > 0 && passes.fetch_sub(1, Ordering::Relaxed) == 1 {
             die(POINTS[place]);

@@ -26,7 +26,7 @@ pub struct Function {
 }
 
 impl Function {
-    /// Starts `program` with these variables only.
+    /// Starts `program` with these variables, and those that [`planted`] lets through.
     pub async fn start(program: PathBuf, variables: &[(&str, &str)]) -> Self {
         let dir = TempDir::new().unwrap();
         let log = || File::options().append(true).create(true).open(dir.path().join("log")).unwrap();
@@ -36,6 +36,7 @@ impl Function {
             .args(["--runtime-api-address", &runtime_api.to_string()])
             .arg(&program)
             .env_clear()
+            .envs(planted())
             .envs(variables.iter().copied())
             .current_dir(dir.path())
             .stdin(Stdio::null())
@@ -111,6 +112,11 @@ impl Drop for Function {
             }
         }
     }
+}
+
+/// The tests' own variables, by which somebody plants faults: crash points, or mistakes in the code that a variable switches on.
+pub fn planted() -> impl Iterator<Item = (String, String)> {
+    std::env::vars().filter(|(name, _)| name.starts_with("HONGBAO_"))
 }
 
 /// All descendants of a process.

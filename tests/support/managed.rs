@@ -15,6 +15,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::{Mutex, mpsc, oneshot};
 
+use crate::emulator::planted;
 use crate::relay::stand_in;
 
 /// Milliseconds since 1970, later than any test run: no request is past its deadline.
@@ -37,7 +38,7 @@ struct RuntimeApi {
 }
 
 impl ManagedFunction {
-    /// Starts `program` with these variables only, with `concurrency` concurrent events.
+    /// Starts `program` with these variables, and those that [`planted`] lets through, with `concurrency` concurrent events.
     pub async fn start(program: &Path, concurrency: u32, variables: &[(&str, &str)]) -> Self {
         let (send, waiting) = mpsc::unbounded_channel();
         let (invocations, answers) = Default::default();
@@ -52,6 +53,7 @@ impl ManagedFunction {
         let log = || File::options().append(true).create(true).open(dir.path().join("log")).unwrap();
         let process = Command::new(program)
             .env_clear()
+            .envs(planted())
             .envs(variables.iter().copied())
             .env("AWS_LAMBDA_RUNTIME_API", address.to_string())
             .env("AWS_LAMBDA_MAX_CONCURRENCY", concurrency.to_string())

@@ -9,6 +9,7 @@ use futures::StreamExt;
 use futures::future::join_all;
 use http::Response;
 use redis::cmd;
+use shared::crash::{LAST_WORDS, VARIABLE};
 use shared::redis::test_proxy::Proxy;
 use tests::hot;
 use tests::relay::{Relay, stand_in};
@@ -84,6 +85,19 @@ async fn one_start_serves_all_calls_until_the_process_ends() {
         assert!(is_answered(name, &answer), "{name}: {answer}");
         assert_ne!(function.process(), Some(processes[0]), "{name}");
     }
+}
+
+#[tokio::test]
+async fn a_grab_whose_process_dies_after_its_commit_is_answered_by_the_next_one() {
+    let stores = Stores::start().await;
+    let packet = stores.packet_of_one_slip().await;
+    let doomed = stores.function("grab", &[(VARIABLE, "grab.after_claim=1")]).await;
+    let event = grab_of(&packet, "bob");
+    let nothing = doomed.invoke(event.to_string().as_bytes()).await;
+    assert!(nothing["errorType"].is_string(), "{nothing}");
+    assert!(doomed.log().contains(&format!("{LAST_WORDS}grab.after_claim")), "{}", doomed.log());
+    let answer = stores.function("grab", &[]).await.answer(&event).await.expect(200);
+    assert_eq!((&answer["outcome"], &answer["replayed"]), (&json!("grabbed"), &json!(true)));
 }
 
 /// An event that needs the stores and little else; the duration of a whole run of settle does not matter here.
