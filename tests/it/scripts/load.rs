@@ -149,6 +149,31 @@ async fn a_part_is_forgotten_in_time_but_not_while_it_has_holds() {
     .await;
 }
 
+/// It says what the loader knows, and is forgotten with the part.
+#[tokio::test]
+async fn a_load_makes_a_lost_bitmap_anew() {
+    on_both(async |rig| {
+        for has_holds in [false, true] {
+            let packet = Packet::of(4);
+            let keys = packet.keys();
+            rig.load(&packet, &[refunded(1)]).await;
+            if has_holds {
+                rig.hold(&packet, "ann").await;
+            }
+            let before = rig.state(packet.part).await;
+            let () = rig.run(["DEL", &keys.known]).await;
+            rig.load(&packet, &[refunded(1), won(3, "bob")]).await;
+            let state = rig.state(packet.part).await;
+            assert_eq!((state.decided, &*state.terms[fields::KNOWN_COUNT]), ([1, 3].into(), "2"));
+            assert_eq!((state.free, state.held), (before.free, before.held), "all else stays");
+            let forgotten = i64::try_from(packet.terms.expires_at.after(AN_HOUR).ms()).unwrap();
+            let expiry = rig.run::<i64, _>(["PEXPIRETIME", &keys.known]).await;
+            assert_eq!(expiry, if has_holds { -1 } else { forgotten });
+        }
+    })
+    .await;
+}
+
 /// As after a load that Redis interrupted, because its memory was full.
 #[tokio::test]
 async fn a_part_without_an_expiry_is_not_loaded_for_any_call() {
