@@ -13,7 +13,7 @@ use shared::domain::{
     Amount, Amounts, DailyLimit, DayZone, Movement, MovementFilter, PacketId, Passphrase, PassphraseDigest, RequestKey,
     SPLIT_VERSION, Seed, Terms, Timestamp, UserId, WithdrawalEnd, WithdrawalRequest, split,
 };
-use shared::ledger::{DepositOutcome, EndOutcome, SendOutcome as LedgerSend, SendRequest, WithdrawalOutcome};
+use shared::ledger::{DepositOutcome, EndOutcome, Ledger, SendOutcome as LedgerSend, SendRequest, WithdrawalOutcome};
 use shared::ports::{Clock, Entropy};
 use shared::service::{Asker, Failure, GrabOutcome, Report, SendOutcome, Viewed};
 use tokio::task::JoinHandle;
@@ -25,6 +25,7 @@ use crate::history::{AnswerCounts, History};
 use crate::mutants::Mutant;
 use crate::plan::{EXTRA, GrabPlan, PacketPlan, Plan};
 use crate::process::{CURRENCY, Process, Setup, Slots, settling};
+use crate::table::Near;
 use crate::trace::{Kind, Violation};
 use crate::world::{Known, Tally, World};
 
@@ -347,8 +348,18 @@ impl Run {
             _ => {}
         }
         if is_pending {
+            self.reserve(number).await;
             self.end_withdrawal(sender, &request.id).await;
         }
+    }
+
+    /// Reserves as much for another withdrawal, which stays pending: a wallet that reserves nothing else refuses to end one twice by itself.
+    async fn reserve(&self, number: usize) {
+        let (sender, now) = (&self.plan.packets[number].new.sender, self.world.now());
+        let ledger = Ledger::new(Near(Arc::clone(&self.world)), Arc::new(Chance::new(u64::MAX - number as u64)));
+        ledger.deposit(sender, &key("more", number), Amount::new(EXTRA), None, now).await.expect("a table in memory");
+        let request = WithdrawalRequest::pending(key("reserve", number), Amount::new(EXTRA));
+        ledger.withdraw(sender, &request, None, None, now).await.expect("a table in memory");
     }
 
     /// Two processes end a withdrawal at once, in two ways.
