@@ -64,7 +64,7 @@ async fn view(process: &Process, terms: &Terms, viewer: &UserId) -> PacketView {
 
 async fn claims(process: &Process, terms: &Terms) -> Vec<(UserId, Claim)> {
     let (mut all, mut after) = (Vec::new(), None);
-    loop {
+    for _ in 0..10_000 {
         let asked = ClaimsAsked { order: Order::Slip, cursor: after, limit: 100 };
         let page = process.view.claims(terms.id, Some(&terms.sender), &Asker::Operator, &asked).await.unwrap();
         let Viewed::Shown(ClaimsView { claims, .. }) = page else { panic!("{page:?}") };
@@ -74,6 +74,7 @@ async fn claims(process: &Process, terms: &Terms) -> Vec<(UserId, Claim)> {
             return all;
         }
     }
+    panic!("the claims of {} have no end", terms.id);
 }
 
 /// The operator closes a packet through one process, and others are viewed through another one.

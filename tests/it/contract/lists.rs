@@ -232,6 +232,7 @@ impl<'a> Follower<'a> {
             let path = format!("{}?order=newest&limit={limit}{after}{cursor}", self.path);
             let page = self.api.get(path).by(self.user).await.expect(200);
             self.requests += 1;
+            assert!(self.requests < 1_000, "the list has no end");
             newest = newest.or_else(|| Some(text(&page["newest_cursor"])));
             rows.extend(page["claims"].as_array().unwrap().iter().cloned());
             match &page["next_cursor"] {
