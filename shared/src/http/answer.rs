@@ -224,7 +224,7 @@ fn log(request: &Request, result: &Result<Answer, Problem>, took: Duration) {
         Ok(answer) => (answer.outcome, answer.slip, None),
         Err(Problem { code, cause, flaw, .. }) => {
             let slip = cause.as_ref().and_then(Failure::held_slip);
-            let flaw = || flaw.as_ref().map(ToString::to_string);
+            let flaw = || flaw.map(|flaw| flaw.to_string());
             (code.name(), slip, cause.as_ref().map(|cause| crate::error_chain(cause)).or_else(flaw))
         }
     };

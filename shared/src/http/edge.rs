@@ -111,7 +111,7 @@ pub(super) fn admit(request: &Request, user: &UserId) -> Result<(), Problem> {
     meter.count(user, is_grab).map_err(|(limit, wait)| Problem {
         limit: Some(Box::new(limit)),
         // It is rounded up.
-        retry_after_s: Some(wait.as_secs() + 1),
+        retry_after_s: Some(u32::try_from(wait.as_secs() + 1).unwrap_or(u32::MAX)),
         ..Problem::new(Code::TooManyRequests, "You ask too often. Try again later.")
     })
 }

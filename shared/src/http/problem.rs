@@ -174,7 +174,7 @@ pub struct Problem {
     /// The invalid fields.
     pub errors: Box<[FieldError]>,
     /// Seconds to wait before a retry.
-    pub retry_after_s: Option<u64>,
+    pub retry_after_s: Option<u32>,
     /// The methods of the route.
     pub allow: Option<&'static str>,
     /// The limit that refused it.
@@ -184,7 +184,7 @@ pub struct Problem {
     /// The cause, for the log only.
     pub cause: Option<Failure>,
     /// What is wrong with the ticket, for the log only.
-    pub flaw: Option<Box<Flaw>>,
+    pub flaw: Option<Flaw>,
 }
 
 /// The body of a problem's answer (RFC 9457).
@@ -262,7 +262,7 @@ impl Problem {
                     }
                     _ => "The ticket does not admit this user here.",
                 };
-                Self { flaw: Some(Box::new(flaw)), ..Self::new(Code::TicketInvalid, detail) }
+                Self { flaw: Some(flaw), ..Self::new(Code::TicketInvalid, detail) }
             }
             TicketFault::Expired => Self::new(Code::TicketExpired, "The ticket has expired."),
         }

@@ -55,7 +55,7 @@ pub enum Flaw {
     Life,
     /// So many seconds.
     #[error("its iat is {0} s ahead of the clock here: the clock of its signer is fast")]
-    Ahead(u64),
+    Ahead(u32),
     /// It is for others.
     #[error("it is for another packet")]
     Packet,
@@ -121,7 +121,7 @@ impl TicketKeys {
             return Err(TicketFault::Invalid(Flaw::Life));
         }
         if claims.iat > now_s + LEEWAY_S {
-            return Err(TicketFault::Invalid(Flaw::Ahead(claims.iat - now_s)));
+            return Err(TicketFault::Invalid(Flaw::Ahead(u32::try_from(claims.iat - now_s).unwrap_or(u32::MAX))));
         }
         if claims.exp + LEEWAY_S <= now_s {
             return Err(TicketFault::Expired);

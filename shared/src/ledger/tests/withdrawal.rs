@@ -103,8 +103,9 @@ async fn a_user_has_only_so_many_pending_ones_and_none_while_suspended() {
     assert_eq!(ask("c").await, WithdrawalOutcome::TooManyPending);
     assert!(matches!(ask("b").await, WithdrawalOutcome::Replayed(_)));
     ledger.withdraw(&user("ann"), &pending("of-the-operator", 10), None, None, at(2)).await.unwrap();
-    let end =
-        async |name| ledger.end_withdrawal(&user("ann"), &id(name), WithdrawalEnd::Void(None), None, at(3)).await.unwrap();
+    let end = async |name| {
+        ledger.end_withdrawal(&user("ann"), &id(name), WithdrawalEnd::Void(None), None, at(3)).await.unwrap()
+    };
     end("a").await;
     assert!(matches!(ask("c").await, WithdrawalOutcome::Made(_)));
     end("b").await;
@@ -176,7 +177,8 @@ async fn no_withdrawal_ends_before_it_was_asked_for() {
     let ledger = rich().await;
     for (name, asked, ended, noted) in [("a", 50, 49, 50), ("b", 60, 60, 60), ("c", 70, 71, 71)] {
         ledger.withdraw(&user("ann"), &pending(name, 10), None, None, at(asked)).await.unwrap();
-        let end = ledger.end_withdrawal(&user("ann"), &id(name), WithdrawalEnd::Void(None), None, at(ended)).await.unwrap();
+        let end =
+            ledger.end_withdrawal(&user("ann"), &id(name), WithdrawalEnd::Void(None), None, at(ended)).await.unwrap();
         let kept = ledger.withdrawal(&user("ann"), &id(name)).await.unwrap().unwrap();
         assert_eq!((kept.ended.clone(), end), (Some((at(noted), None)), EndOutcome::Ended(kept)));
         let movements = ledger.movements(&user("ann"), MovementFilter::default(), None, 2).await.unwrap().rows;
