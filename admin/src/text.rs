@@ -1,5 +1,7 @@
 //! Reports as text in aligned columns.
 
+use std::fmt::Write as _;
+
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 use serde_json::Value;
@@ -38,7 +40,8 @@ pub fn for_terminal(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {
         if letter != '\n' && acts(letter) {
-            shown.push_str(&format!("\\u{:04x}", u32::from(letter)));
+            // A text takes all that is written to it.
+            let _ = write!(shown, "\\u{:04x}", u32::from(letter));
         } else {
             shown.push(letter);
         }

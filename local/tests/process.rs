@@ -188,7 +188,7 @@ fn receiver(status: &'static str) -> String {
     std::thread::spawn(move || {
         while let Ok((mut socket, _)) = listener.accept() {
             // The whole request is there, or the rest of it counts for nothing.
-            let _ = socket.read(&mut [0; 65_536]);
+            let _ = socket.read(&mut vec![0; 65_536]);
             let _ = write!(socket, "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
         }
     });

@@ -316,7 +316,7 @@ async fn the_report_has_each_claim_once_and_is_the_same_file_each_time() {
     let at = text(&first["grabbed_at"]);
     let local = DayZone::DEFAULT.parse::<DayZone>().unwrap().clock_at(at.parse().unwrap());
     let expected =
-        format!("'{},'1,{},'u0,10,0.10,CNY,{at},{local},\"{{\"\"round\"\":\"\"1\"\"}}\"", rounds[0], first["slip"],);
+        format!("'{},'1,{},'u0,10,0.10,CNY,{at},{local},\"{{\"\"round\"\":\"\"1\"\"}}\"", rounds[0], first["slip"]);
     assert_eq!(lines[1], expected);
     assert!(lines[5].contains(",'=3,"), "{}", lines[5]);
     assert_eq!(lines[6], "sum,,5,,50,0.50,CNY,,,");

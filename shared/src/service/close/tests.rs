@@ -12,7 +12,7 @@ use crate::lock;
 use crate::memory::{MemoryHot, MemoryTable};
 use crate::ports::{Batch, Clock, Item, Key, Query, System, TableError, TransactError, Write};
 use crate::redis::fields;
-use crate::service::{Settle, Status};
+use crate::service::Settle;
 
 /// Longer than a request may take.
 const A_WHILE: Duration = Duration::from_mins(1);
