@@ -1,7 +1,5 @@
 //! Reports as text in aligned columns.
 
-use std::fmt::Write as _;
-
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 use serde_json::Value;
@@ -37,16 +35,9 @@ pub fn columns(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> 
 /// The text with escapes for what a terminal would act on: what moves its cursor, ends its line or turns the order of characters. The
 /// escapes are those of JSON, so JSON stays JSON.
 pub fn for_terminal(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if letter != '\n' && acts(letter) {
-            // A text takes all that is written to it.
-            let _ = write!(shown, "\\u{:04x}", u32::from(letter));
-        } else {
-            shown.push(letter);
-        }
-    }
-    shown
+    let is_shown = |letter: char| letter == '\n' || !acts(letter);
+    let escaped = |letter: char| format!("\\u{:04x}", u32::from(letter));
+    text.chars().map(|letter| if is_shown(letter) { letter.to_string() } else { escaped(letter) }).collect()
 }
 
 /// Whether a terminal may act on a character: controls, separators of lines and paragraphs, and controls of direction.

@@ -1227,13 +1227,13 @@ export interface components {
             /** @description Whether events are delivered to it */
             enabled: boolean;
         };
+        /**
+         * @description `well`: it takes what it is sent. `retrying`: it failed last. `put_off`: it asked to be called later. `failing`: no event was
+         *     delivered for a day. `disabled`: it answered 410 or an operator disabled it, and it is not called.
+         */
+        WebhookReceiverStatus: string;
         WebhookReceiver: {
-            /**
-             * @description `well`: it takes what it is sent. `retrying`: it failed last. `put_off`: it asked to be called later. `failing`: no event was
-             *     delivered for a day. `disabled`: it answered 410 or an operator disabled it, and it is not called.
-             * @enum {string}
-             */
-            status: "well" | "retrying" | "put_off" | "failing" | "disabled";
+            status: components["schemas"]["WebhookReceiverStatus"];
             /** @description Since when it is so. Null if that is unknown. */
             since: components["schemas"]["Timestamp"] | null;
             /** @description How the last failed delivery ended. It stays when the receiver recovers. Null if none failed */
@@ -1739,7 +1739,7 @@ export interface components {
             /** @description Who signed the first request */
             by?: components["schemas"]["Signer"];
         };
-        WebhookEvent: components["schemas"]["PacketSentEvent"] | components["schemas"]["SlipClaimedEvent"] | components["schemas"]["PacketClosedEvent"] | components["schemas"]["PacketSettledEvent"] | components["schemas"]["PacketRefundedEvent"] | components["schemas"]["WithdrawalRequestedEvent"] | components["schemas"]["WithdrawalPostedEvent"] | components["schemas"]["WithdrawalVoidedEvent"];
+        WebhookEvent: components["schemas"]["PacketSentEvent"] | components["schemas"]["SlipClaimedEvent"] | components["schemas"]["PacketSoldOutEvent"] | components["schemas"]["PacketClosedEvent"] | components["schemas"]["PacketSettledEvent"] | components["schemas"]["PacketRefundedEvent"] | components["schemas"]["WithdrawalRequestedEvent"] | components["schemas"]["WithdrawalPostedEvent"] | components["schemas"]["WithdrawalVoidedEvent"];
         /** @description A packet is paid for */
         PacketSentEvent: {
             /**
@@ -1794,6 +1794,33 @@ export interface components {
             amount: components["schemas"]["SlipAmount"];
             currency: components["schemas"]["Currency"];
             grabbed_at: components["schemas"]["Timestamp"];
+        };
+        /** @description Every slip of a packet is claimed. It comes once, mostly in the moment of the last claim */
+        PacketSoldOutEvent: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "PacketSoldOut";
+            /** @description When it happened */
+            timestamp: components["schemas"]["Timestamp"];
+            data: components["schemas"]["PacketSoldOut"];
+        };
+        /** @description The data of PacketSoldOutEvent */
+        PacketSoldOut: {
+            /** @constant */
+            type: "PacketSoldOut";
+            packet_id: components["schemas"]["PacketId"];
+            sender_id: components["schemas"]["UserId"];
+            /** @description Absent if the packet has none */
+            reference?: components["schemas"]["Reference"];
+            count: components["schemas"]["SlipCount"];
+            total_amount: components["schemas"]["TotalAmount"];
+            currency: components["schemas"]["Currency"];
+            /** @description When the slip was grabbed whose claim came last */
+            sold_out_at: components["schemas"]["Timestamp"];
+            /** @description From the moment in which users could grab until then, rounded up */
+            seconds: number;
         };
         /** @description The operator closed a packet */
         PacketClosedEvent: {

@@ -22,6 +22,7 @@ export class WebhookError extends Error {
 export type Schemas = import("./api.d.ts").components["schemas"];
 export type PacketSent = Schemas["PacketSent"];
 export type SlipClaimed = Schemas["SlipClaimed"];
+export type PacketSoldOut = Schemas["PacketSoldOut"];
 export type PacketClosed = Schemas["PacketClosed"];
 export type PacketSettled = Schemas["PacketSettled"];
 export type PacketRefunded = Schemas["PacketRefunded"];

@@ -102,7 +102,8 @@ impl Functions {
             Some(sandbox) => (sandbox.server(), sandbox.environment()),
             None => (HotServer::Redis(wiring::redis(&config)?), Environment::default()),
         };
-        let entrance = config.entrance_by(Arc::clone(&environment.clock));
+        let clock = Arc::clone(&environment.clock);
+        let entrance = config.entrance(Arc::new(move || clock.now()));
         let wiring = Wiring::over(table, server, config, environment);
         Ok(Self {
             entrance,

@@ -3,12 +3,10 @@
 
 use std::fmt::{self, Write};
 use std::str::FromStr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::{AckMode, Amount, DayZone, Limits, MAX_BALANCE, MAX_MOVEMENT, UserRates};
-use crate::http::{Alb, Edge, Entrance};
-use crate::ports::{Clock, System};
+use crate::http::{Alb, Edge, Entrance, Now};
 use crate::redis::{Authorities, Connection, IamAuth, RedisConfig, RedisConfigError};
 use crate::service::SendPolicy;
 use crate::tickets::TicketKeys;
@@ -138,17 +136,10 @@ impl Config {
         Self::read(&variable, Needs::Webhooks)
     }
 
-    /// The entrance of a function with this configuration.
+    /// The entrance of a function with this configuration. It counts what users ask by `now`.
     #[must_use]
-    pub fn entrance(&self) -> Entrance {
-        self.entrance_by(Arc::new(System))
-    }
-
-    /// The same, which counts what users ask by this clock.
-    #[must_use]
-    pub fn entrance_by(&self, clock: Arc<dyn Clock>) -> Entrance {
-        let edge = Edge::new(&self.base_path, self.user_rates, self.edge_key.as_deref(), clock);
-        Entrance::new(edge, self.alb.clone())
+    pub fn entrance(&self, now: Now) -> Entrance {
+        Entrance::new(Edge::new(&self.base_path, self.user_rates, self.edge_key.as_deref(), now), self.alb.clone())
     }
 
     fn read(variable: &dyn Fn(&str) -> Option<String>, needs: Needs) -> Result<Self, ConfigError> {

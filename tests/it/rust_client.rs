@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use client::tickets::{Scope, Ticket, TicketError, TicketKey};
 use client::webhooks::{
-    Data, PacketClosed, PacketSent, PacketSettled, SlipClaimed, WebhookError, WithdrawalPosted, WithdrawalRequested,
-    WithdrawalVoided, verify, verify_at,
+    Data, PacketClosed, PacketSent, PacketSettled, PacketSoldOut, SlipClaimed, WebhookError, WithdrawalPosted,
+    WithdrawalRequested, WithdrawalVoided, verify, verify_at,
 };
 use client::{
     Caller, ClaimsSheet, Client, Error, GrabResult, Limit, MovementFilter, Packet, Page, ProblemCode, Retries,
@@ -472,6 +472,7 @@ fn each_event_of_the_page_reads() {
         let read = match kind {
             "PacketSent" => serde_json::from_value::<PacketSent>(detail).err(),
             "SlipClaimed" => serde_json::from_value::<SlipClaimed>(detail).err(),
+            "PacketSoldOut" => serde_json::from_value::<PacketSoldOut>(detail).err(),
             "PacketClosed" => serde_json::from_value::<PacketClosed>(detail).err(),
             "PacketSettled" | "PacketRefunded" => serde_json::from_value::<PacketSettled>(detail).err(),
             "WithdrawalRequested" => serde_json::from_value::<WithdrawalRequested>(detail).err(),

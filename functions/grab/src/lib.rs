@@ -120,7 +120,7 @@ fn refused(refusal: Refusal) -> Problem {
         Refusal::WrongPassphrase => Problem::new(Code::WrongPassphrase, "The passphrase is missing or wrong."),
         Refusal::TooManyTries { retry_after_ms } => Problem {
             limit: Some(Box::new(Limit::WrongPassphrasesAMinute(Limits::WRONG_PASSPHRASES_A_MINUTE))),
-            retry_after_s: Some(u32::try_from(retry_after_ms.div_ceil(1_000).max(1)).unwrap_or(u32::MAX)),
+            retry_after_s: Some(retry_after_ms.div_ceil(1_000).max(1)),
             ..Problem::new(Code::TooManyRequests, "Too many wrong passphrases. Try again later.")
         },
     }

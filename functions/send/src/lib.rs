@@ -20,7 +20,7 @@ use shared::service::{ClosePacket, PacketView, SendOutcome, SendPacket, Wallets}
 pub use body::new_packet;
 
 /// When a client may ask again while sending is paused, in seconds.
-const PAUSED_RETRY_S: u32 = 60;
+const PAUSED_RETRY_S: u64 = 60;
 
 /// Answers a request of the send function.
 pub async fn handle<T: Table, H: HotStore>(

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shared::http::{Code, whole};
 
-use super::{Failed, Invoke, problem};
-use crate::sandbox::{ADVANCE_MAX, Sandbox};
+use super::{Failed, Invoke, ROUTES, problem};
+use crate::sandbox::{ADVANCE_MAX, Rule, Sandbox};
 use crate::webhooks::sqs::{self, SqsError};
 
 const SETTLE: &str = "/_local/settle";
@@ -96,31 +96,37 @@ impl Own {
     ) -> Response<Body> {
         let now = || json!({"now": sandbox.now().to_string()});
         let done = match self {
-            Self::Faults if is_write => match serde_json::from_slice(body) {
+            Self::Faults if is_write => match rules(body) {
                 Ok(rules) => {
                     sandbox.set_faults(rules);
                     Ok(json!(sandbox.faults()))
                 }
-                Err(error) => {
-                    return problem::of(id, Code::InvalidRequest, &format!("The body must be a list: {error}."));
-                }
+                Err(error) => return problem::of(id, Code::InvalidRequest, &error),
             },
             Self::Faults => Ok(json!(sandbox.faults())),
             Self::Reset => stack.reset(sandbox).await.map(|()| now()),
             _ if !is_write => Ok(now()),
-            _ => match advance(body) {
-                Some(by) => stack.advance(sandbox, by).await.map(|delivered| {
-                    let mut answer = now();
-                    answer["delivered"] = delivered.into();
-                    answer
-                }),
-                None => {
+            _ => {
+                let Some(by) = advance(body) else {
                     let expected = format!("The body must be {{advance_s: 0 to {}}}.", ADVANCE_MAX.as_secs());
                     return problem::of(id, Code::InvalidRequest, &expected);
-                }
-            },
+                };
+                let advanced = stack.advance(sandbox, by).await;
+                advanced.map(|delivered| json!({"now": sandbox.now().to_string(), "delivered": delivered}))
+            }
         };
         done.map_or_else(|failed| undone(id, "the sandbox", &failed), |answer| json_response(&answer))
+    }
+}
+
+/// Which requests are to go wrong, and how.
+fn rules(body: &[u8]) -> Result<Vec<Rule>, String> {
+    let rules: Vec<Rule> =
+        serde_json::from_slice(body).map_err(|error| format!("The body must be a list: {error}."))?;
+    let is_one = |name: &str| ROUTES.iter().any(|route| name == format!("{} {}", route.method, route.path));
+    match rules.iter().filter_map(Rule::route).find(|name| !is_one(name)) {
+        Some(name) => Err(format!("There is no route {name}.")),
+        None => Ok(rules),
     }
 }
 

@@ -3,7 +3,7 @@
 mod event {
     use std::time::SystemTime;
 
-    use http::Method;
+    use http::{HeaderValue, Method};
     use lambda_http::aws_lambda_events::apigw::ApiGatewayV2httpRequestContext;
     use lambda_http::request::RequestContext;
     use lambda_http::{Body, Request, RequestExt};

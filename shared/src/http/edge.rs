@@ -13,11 +13,13 @@ use lambda_http::Request;
 use super::edge_key::EdgeKey;
 use super::problem::{Code, Limit, Problem};
 use super::route::{Route, route, without_base_path};
-use crate::domain::{UserId, UserRates};
-use crate::ports;
+use crate::domain::{Timestamp, UserId, UserRates};
 
 /// After so many requests, users who made none for a while are forgotten.
 const FORGET_AFTER: u32 = 4_096;
+
+/// What says the time.
+pub type Now = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// What every request to a function goes through before it is answered.
 #[derive(Clone, Debug)]
@@ -29,9 +31,9 @@ pub struct Edge {
 
 impl Edge {
     /// The edge of a function behind `base_path`, which lets each user ask at these rates. With a `key` users' requests must come through
-    /// `CloudFront`, which sends it. Rates are by `clock`.
-    pub fn new(base_path: &str, rates: UserRates, key: Option<&str>, clock: Arc<dyn ports::Clock>) -> Self {
-        let meter = UserMeter::new(rates, &ProcessClock(clock));
+    /// `CloudFront`, which sends it. Rates are by `now`.
+    pub fn new(base_path: &str, rates: UserRates, key: Option<&str>, now: Now) -> Self {
+        let meter = UserMeter::new(rates, &ProcessClock(now));
         Self { base_path: base_path.to_owned(), key: EdgeKey::new(key), meter: meter.map(Arc::new) }
     }
 
@@ -48,14 +50,14 @@ impl Edge {
 
 /// The process's clock, as the limiter asks for it.
 #[derive(Clone)]
-pub struct ProcessClock(Arc<dyn ports::Clock>);
+pub struct ProcessClock(Now);
 
 impl Clock for ProcessClock {
     /// The time since the epoch.
     type Instant = Duration;
 
     fn now(&self) -> Duration {
-        Duration::from_millis(self.0.now().ms())
+        Duration::from_millis((self.0)().ms())
     }
 }
 
@@ -111,7 +113,7 @@ pub(super) fn admit(request: &Request, user: &UserId) -> Result<(), Problem> {
     meter.count(user, is_grab).map_err(|(limit, wait)| Problem {
         limit: Some(Box::new(limit)),
         // It is rounded up.
-        retry_after_s: Some(u32::try_from(wait.as_secs() + 1).unwrap_or(u32::MAX)),
+        retry_after_s: Some(wait.as_secs() + 1),
         ..Problem::new(Code::TooManyRequests, "You ask too often. Try again later.")
     })
 }

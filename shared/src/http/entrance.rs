@@ -152,10 +152,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::domain::{UserId, UserRates};
+    use crate::domain::{Timestamp, UserId, UserRates};
     use crate::http::request::user_of_token;
     use crate::http::{Answer, Code, respond};
-    use crate::ports::System;
 
     const NOW: u64 = 1_795_181_400;
 
@@ -165,7 +164,12 @@ mod tests {
             audiences: vec!["app".to_owned(), "web".to_owned()],
             origins: vec!["https://a.example".to_owned(), "https://b.example".to_owned()],
         };
-        let edge = Edge::new("/hongbao", UserRates { requests_a_second: 0, grabs_a_minute: 0 }, None, Arc::new(System));
+        let edge = Edge::new(
+            "/hongbao",
+            UserRates { requests_a_second: 0, grabs_a_minute: 0 },
+            None,
+            Arc::new(|| Timestamp::from_ms(0)),
+        );
         Entrance::new(edge, has_balancer.then_some(alb))
     }
 

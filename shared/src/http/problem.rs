@@ -174,7 +174,7 @@ pub struct Problem {
     /// The invalid fields.
     pub errors: Box<[FieldError]>,
     /// Seconds to wait before a retry.
-    pub retry_after_s: Option<u32>,
+    pub retry_after_s: Option<u64>,
     /// The methods of the route.
     pub allow: Option<&'static str>,
     /// The limit that refused it.

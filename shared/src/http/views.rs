@@ -9,9 +9,9 @@ use crate::domain::{
     Reference, RequestKey, SendingDecision, Signer, Status, Suspension, Terms, Timestamp, UserId, UserLimits, Wallet,
     WinLimit, Withdrawal, WithdrawalState, Won,
 };
-use crate::ledger::{ReceiverState, ReceiverStatus};
 use crate::service::{
-    ListedClaim, NextRound, Obstacle, PacketTotals, PacketView, ReportedClaim, SelectionTotals, Share, ShareView,
+    ListedClaim, NextRound, Obstacle, PacketTotals, PacketView, ReceiverState, ReceiverStatus, ReportedClaim,
+    SelectionTotals, Share, ShareView,
 };
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]

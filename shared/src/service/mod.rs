@@ -32,4 +32,4 @@ pub use view::{
     ClaimsAsked, ClaimsView, ListPlace, ListedClaim, NextRound, Obstacle, Order, PacketView, Share, ShareView,
     ViewPackets, Viewed,
 };
-pub use wallet::{Wallets, WithdrawalOutcome};
+pub use wallet::{ReceiverState, ReceiverStatus, Wallets, WithdrawalOutcome};

@@ -5,8 +5,8 @@ use crate::domain::{
     Amount, Intervention, Limits, Movement, MovementFilter, OperatorReason, RequestKey, SendingDecision, Signer,
     Suspension, Timestamp, UserId, UserLimits, Wallet, Withdrawal, WithdrawalEnd, WithdrawalRequest,
 };
-pub use crate::ledger::WithdrawalOutcome;
-use crate::ledger::{DepositOutcome, EndOutcome, Ledger, MovementCursor, PendingCursor, ReceiverState, Slice};
+use crate::ledger::{DepositOutcome, EndOutcome, Ledger, MovementCursor, PendingCursor, Slice};
+pub use crate::ledger::{ReceiverState, ReceiverStatus, WithdrawalOutcome};
 use crate::ports::{Clock, Table};
 
 /// The operator's use cases: money in and out of wallets.

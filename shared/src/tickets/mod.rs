@@ -53,9 +53,9 @@ pub enum Flaw {
     /// Its times contradict each other.
     #[error("its exp is before its iat or its nbf, or more than {LIFE_MAX_S} s after its iat")]
     Life,
-    /// So many seconds.
+    /// By so many seconds, or more than a number here can say.
     #[error("its iat is {0} s ahead of the clock here: the clock of its signer is fast")]
-    Ahead(u32),
+    Ahead(u16),
     /// It is for others.
     #[error("it is for another packet")]
     Packet,
@@ -121,7 +121,8 @@ impl TicketKeys {
             return Err(TicketFault::Invalid(Flaw::Life));
         }
         if claims.iat > now_s + LEEWAY_S {
-            return Err(TicketFault::Invalid(Flaw::Ahead(u32::try_from(claims.iat - now_s).unwrap_or(u32::MAX))));
+            let ahead = u16::try_from(claims.iat - now_s).unwrap_or(u16::MAX);
+            return Err(TicketFault::Invalid(Flaw::Ahead(ahead)));
         }
         if claims.exp + LEEWAY_S <= now_s {
             return Err(TicketFault::Expired);

@@ -110,7 +110,7 @@ async fn each_request_has_one_line_and_each_grab_its_metrics() {
     let expected = [
         ("closed", 2),
         ("expired", 2),
-        ("grabbed", 7),
+        ("grabbed", 8),
         ("limit_reached", 2),
         ("refused", 4),
         ("sold_out", 1),

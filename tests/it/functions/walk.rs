@@ -255,6 +255,11 @@ impl Walk {
         assert_eq!(self.grab("taker-5", &promised, &words, 200).await["outcome"], "grabbed");
         assert_eq!(self.invoke("settle", "{}").await["persisted"], 1);
 
+        // The same with its last slip.
+        let last = self.send(PROMISING, wanted(1, 3_600), 201).await["packet_id"].as_str().unwrap().to_owned();
+        assert_eq!(self.grab("taker-5", &last, &words, 200).await["outcome"], "grabbed");
+        assert_eq!(self.invoke("settle", "{}").await["persisted"], 1);
+
         // The same, but the hold is parked, and an operator replays it.
         assert_eq!(self.grab("taker-6", &promised, &words, 200).await["outcome"], "grabbed");
         let part = PartKeys::of(PartId { packet: promised.parse().unwrap(), index: 0 }).part;
@@ -284,7 +289,7 @@ impl Walk {
         let notified = self.invoke("notify", &notify::batch(&["bob"]).to_string()).await;
         assert_eq!(notified["batchItemFailures"].as_array().map(Vec::len), Some(1), "{notified}");
         let audit = self.invoke("audit", r#"{"full": true}"#).await;
-        assert_eq!((&audit["imbalance_count"], &audit["packets"]), (&json!(0), &json!(3)), "{audit}");
+        assert_eq!((&audit["imbalance_count"], &audit["packets"]), (&json!(0), &json!(4)), "{audit}");
         self.invoke("audit", "{}").await;
 
         self.rounds(reason).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use super::*;
-use crate::domain::PARTITIONS;
+use crate::domain::{PARTITIONS, Status};
 use crate::ledger::{Ledger, keys};
 use crate::lock;
 use crate::memory::{MemoryHot, MemoryTable};
