@@ -187,6 +187,8 @@ impl<'a> Found<'a> {
             }
             ["LIMIT", sender, limit, id] => self.limited.entry(id).or_default().push(format!("{sender}#{limit}")),
             ["REF", reference, id] => self.references.entry(id).or_default().push(reference),
+            // It says nothing of money.
+            ["SOLDOUT", _, "STATE"] => {}
             _ => check!(Wallet, false, "an item of no known kind: {}/{}", key.pk, key.sk),
         }
         Ok(())
