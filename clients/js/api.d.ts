@@ -729,7 +729,7 @@ export interface paths {
          *     With `Accept: text/csv` the answer is one file for a spreadsheet, with all claims and a last line with their sums. `limit` and
          *     `cursor` are then refused. The file has at most 3 MB, some 20,000 claims; for more, read pages. It is the same file each time once every
          *     packet is settled. Before that its name ends with `-provisional`, and each line has one more column, `provisional`. Each id begins
-         *     with an apostrophe, so that no spreadsheet computes or rounds it. A program removes that one character. `grabbed_at` is UTC;
+         *     with an apostrophe, and one follows each `;` in it, so that no spreadsheet computes or rounds it. A program removes these. `grabbed_at` is UTC;
          *     `local_time` is what a clock of the deployment's `DAY_ZONE` showed then.
          */
         get: operations["reportClaims"];

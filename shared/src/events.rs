@@ -188,7 +188,7 @@ pub enum Change {
 }
 
 /// The attributes of items that events are made of. The seed, the passphrase's digest and the recipients are not among them.
-pub const ATTRIBUTES: [&str; 31] = [
+pub const ATTRIBUTES: [&str; 32] = [
     keys::PK,
     keys::SK,
     "packet_id",
@@ -218,6 +218,7 @@ pub const ATTRIBUTES: [&str; 31] = [
     "note",
     "posted_amount",
     "ended_at",
+    "void_reason",
     "sold_out_at",
     "seconds",
 ];

@@ -29,7 +29,7 @@ pub use secret::{SecretError, Secrets};
 pub use webhook::{Undelivered, Webhook};
 
 /// What a log says of a receiver that is disabled.
-pub const DISABLED: &str = "the receiver of webhooks is disabled, for it answered 410: no event is delivered until an operator \
+pub const DISABLED: &str = "the receiver of webhooks is disabled, because it answered 410 or an operator wished it: no event is delivered until an operator \
     enables it, with PUT /operator/webhooks {\"enabled\": true} or `hongbao-admin webhooks enable`";
 
 /// A message of a queue.

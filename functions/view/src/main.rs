@@ -6,7 +6,6 @@ use std::sync::Arc;
 use lambda_http::{Error, service_fn};
 use shared::config::Config;
 use shared::http;
-use shared::ports::{Clock, System};
 use shared::wiring::{self, Wiring};
 
 fn main() -> Result<(), Error> {
@@ -15,7 +14,7 @@ fn main() -> Result<(), Error> {
 
 async fn serve() -> Result<(), Error> {
     let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
-    let entrance = Arc::new(config.entrance(Arc::new(|| System.now())));
+    let entrance = Arc::new(config.entrance(http::steady()));
     let wiring = Wiring::new(config, wiring::dynamodb(&wiring::environment()))?;
     wiring.connect_and_read_keys().await;
     let view = Arc::new(wiring.view_packets());

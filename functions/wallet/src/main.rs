@@ -6,7 +6,6 @@ use std::sync::Arc;
 use lambda_http::{Error, service_fn};
 use shared::config::Config;
 use shared::http::{self, Edge};
-use shared::ports::{Clock, System};
 use shared::wiring::{self, LedgerWiring};
 
 fn main() -> Result<(), Error> {
@@ -15,7 +14,7 @@ fn main() -> Result<(), Error> {
 
 async fn serve() -> Result<(), Error> {
     let config = Config::for_the_ledger(|name| std::env::var(name).ok())?;
-    let edge = Edge::new(&config.base_path, config.user_rates, None, Arc::new(|| System.now()));
+    let edge = Edge::new(&config.base_path, config.user_rates, None, http::steady());
     let wallet = Arc::new(LedgerWiring::new(config, wiring::dynamodb(&wiring::environment())).wallets());
     http::run(service_fn(move |request| {
         let request = edge.receive(request);

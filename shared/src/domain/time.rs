@@ -60,8 +60,8 @@ fn duration_ms(duration: Duration) -> u64 {
 impl FromStr for Timestamp {
     type Err = ();
 
-    /// Reads RFC 3339, with any offset from UTC. It rounds down to milliseconds, and to the end of the year 9999. A leap second is refused, because no clock of
-    /// this system can show one.
+    /// Reads RFC 3339, with any offset from UTC. It rounds down to milliseconds, and to the end of the year 9999. A leap second is refused,
+    /// because no clock of this system can show one.
     fn from_str(text: &str) -> Result<Self, ()> {
         let (local, offset) = parts(text).ok_or(())?;
         let local: DateTime = local.parse().map_err(drop)?;

@@ -2,7 +2,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use governor::clock::Clock;
 use governor::middleware::NoOpMiddleware;
@@ -46,6 +46,12 @@ impl Edge {
         }
         request
     }
+}
+
+/// The time since now, which no step of the machine's clock changes.
+pub fn steady() -> Now {
+    let begun = Instant::now();
+    Arc::new(move || Timestamp::from_ms(0).after(begun.elapsed()))
 }
 
 /// The process's clock, as the limiter asks for it.

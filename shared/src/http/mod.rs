@@ -18,7 +18,7 @@ mod withdrawal;
 pub use answer::{Answer, Keeping, REQUEST_ID, names_tag, respond};
 pub use body::{Fields, Int, parse_body, reason, suspension_asked, whole};
 pub use deadline::before_deadline;
-pub use edge::{Edge, Now};
+pub use edge::{Edge, Now, steady};
 pub use entrance::{Alb, Entrance};
 pub use page::{
     MovementsAsked, Page, cursor, movements_asked, optional, page, page_with, parameter, selection, selection_of,

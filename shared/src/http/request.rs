@@ -23,8 +23,9 @@ pub(super) fn request_id(request: &Request) -> &str {
 /// The caller, whose query the route knows.
 ///
 /// # Errors
-/// `invalid-request` for two tokens, of which nobody knows which one counts. Then those of the token. Then `forbidden`, if it went round `CloudFront`. Then `too-many-requests`, if the user asks too often. Then
-/// `invalid-request` for a parameter of the query that the route does not know, or that is given twice.
+/// `invalid-request` for two tokens, of which nobody knows which one counts. Then those of the token. Then `forbidden`, if it went round
+/// `CloudFront`. Then `too-many-requests`, if the user asks too often. Then `invalid-request` for a
+/// parameter of the query that the route does not know, or that is given twice.
 pub fn caller(request: &Request) -> Result<UserId, Problem> {
     single(request, "Authorization")?;
     let user = user_of_token(request)?;
@@ -34,8 +35,8 @@ pub fn caller(request: &Request) -> Result<UserId, Problem> {
     Ok(user)
 }
 
-/// The `sub` of the token that API Gateway's authorizer or the load balancer verified ([`Subject`]). Nothing else that a client can write counts. A verified token without a user
-/// id of ours is no 401, for which clients fetch a new token: that would have the same `sub`.
+/// The `sub` of the token that API Gateway's authorizer or the load balancer verified ([`Subject`]). Nothing else that a client can write
+/// counts. A verified token without a user id of ours is no 401, for which clients fetch a new token: that would have the same `sub`.
 pub(super) fn user_of_token(request: &Request) -> Result<UserId, Problem> {
     let subject = match request.request_context_ref() {
         Some(RequestContext::ApiGatewayV2(context)) => {

@@ -107,7 +107,8 @@ impl<T: Table> Ledger<T> {
     /// Gives up to [`CLAIMS_MAX`] claims of a packet until `give_up`, together if that is possible, else each as [`Self::claim`]
     /// does: no claim depends on another. Calls `answer` once for each, with its place among `claims`, as soon as its outcome is known.
     ///
-    /// Once `stuck` ends, the shared transaction is left alone, and each goes by itself: one of their items is slow.
+    /// Once `stuck` ends, nobody waits for the shared transaction any more, though it may still commit. Each goes by itself: one of their
+    /// items is slow.
     ///
     /// If the ledger does not answer the shared transaction, `CLAIMS_AHEAD` claims go ahead, each by itself. Once it answers one
     /// of them, the others follow. If it answers none, the others fail unasked: ten transactions instead of one would only add to

@@ -28,7 +28,7 @@ pub struct ReceiverState {
     /// Until when it asked not to be called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub put_off_until: Option<Timestamp>,
-    /// When it said that it is gone. It is not called until an operator enables it.
+    /// When it said that it is gone, or an operator disabled it. It is not called until an operator enables it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disabled_at: Option<Timestamp>,
     /// When an operator enabled it last.
@@ -51,7 +51,7 @@ pub enum ReceiverStatus {
     PutOff,
     /// No event was delivered for a day.
     Failing,
-    /// It said that it is gone. It is not called until it is enabled.
+    /// It said that it is gone, or an operator disabled it. It is not called until it is enabled.
     Disabled,
 }
 

@@ -1,4 +1,4 @@
-//! Reads of users' own claim items. Those that wait at the same time share a request, and none waits for the slow item of another.
+//! Reads of users' own claim items. Those that wait at the same time share a request. None waits for the slow items of a few others.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

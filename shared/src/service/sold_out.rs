@@ -7,7 +7,7 @@ use crate::ports::{HotStore, Table};
 use crate::service::{Failure, Stores};
 
 /// How long the last winner waits for the note. Settle makes it up.
-const NOTE_MAX: Duration = Duration::from_secs(1);
+const NOTE_MAX: Duration = Duration::from_millis(200);
 
 /// Notes once in the ledger that a packet is sold out, when the hot store knows its last decision. The table's stream makes an event of it.
 ///
@@ -21,9 +21,9 @@ impl<T: Table, H: HotStore> SoldOut<T, H> {
         Self(stores)
     }
 
-    /// A part became final, by a slip that was grabbed at `last`. Whatever becomes of the note, the winners have their slips.
-    pub async fn part_is_final(&self, part: PartId, last: Timestamp) {
-        match timeout(NOTE_MAX, self.note(part, last)).await {
+    /// A grab made a part final, by a slip that was grabbed at `last`. Whatever becomes of the note, the winners have their slips.
+    pub async fn note_soon(&self, part: PartId, last: Timestamp) {
+        match timeout(NOTE_MAX, self.note(part, Some(last))).await {
             Ok(Ok(())) => {}
             Ok(Err(failure)) => {
                 tracing::warn!(%part, error = crate::error_chain(&failure), "settle will note whether it is sold out");
@@ -32,15 +32,10 @@ impl<T: Table, H: HotStore> SoldOut<T, H> {
         }
     }
 
-    async fn note(&self, part: PartId, last: Timestamp) -> Result<(), Failure> {
-        let Stores { ledger, hot, clock, .. } = &self.0;
-        let Some(packet) = ledger.packet(part.packet).await? else { return Ok(()) };
-        let terms = &packet.terms;
-        // From then on a final part may have slips that went back.
-        let is_over = packet.closed.is_some() || packet.settled.is_some() || clock.now() >= terms.expires_at;
-        if is_over {
-            return Ok(());
-        }
+    /// Notes that the packet of a part that became final is sold out, if it is. Without the time of its last grab, the ledger tells it.
+    pub async fn note(&self, part: PartId, last: Option<Timestamp>) -> Result<(), Failure> {
+        let Stores { ledger, hot, packets, clock, .. } = &self.0;
+        let Some(terms) = packets.terms(part.packet).await? else { return Ok(()) };
         // The last part that becomes final finds all others so.
         for other in part.packet.parts().filter(|other| *other != part) {
             let slips = other.slips(terms.count).len();
@@ -49,6 +44,16 @@ impl<T: Table, H: HotStore> SoldOut<T, H> {
                 return Ok(());
             }
         }
-        Ok(ledger.note_sold_out(terms, last).await?)
+        let last = match last {
+            Some(last) => Some(last),
+            None => ledger.decisions(terms.id, 0..terms.count).await?.iter().map(|decision| decision.at).max(),
+        };
+        // This is read last. After a close or the expiry a final part may have slips that went back.
+        let Some(packet) = ledger.packet(terms.id).await? else { return Ok(()) };
+        let is_over = packet.closed.is_some() || packet.settled.is_some() || clock.now() >= terms.expires_at;
+        match last {
+            Some(last) if !is_over => Ok(ledger.note_sold_out(&terms, last).await?),
+            _ => Ok(()),
+        }
     }
 }

@@ -115,10 +115,12 @@ impl<T: Table> Wallets<T> {
         Ok((self.ledger.receiver().await?, self.clock.now()))
     }
 
-    /// Lets the receiver of webhooks be called again as if it had never failed, or not at all. The same once more changes nothing.
+    /// Lets the receiver of webhooks be called again as if it had never failed, or not at all. The same once more changes nothing, but a
+    /// receiver that fails has another day.
     pub async fn enable_receiver(&self, enabled: bool) -> Result<(ReceiverState, Timestamp), Failure> {
         let (receiver, now) = self.receiver().await?;
         match (enabled, receiver.disabled_at) {
+            (true, None) if receiver.failing_since.is_none() && receiver.put_off_until.is_none() => {}
             (true, _) => self.ledger.enable_receiver(now).await?,
             (false, None) => self.ledger.disable_receiver(now).await?,
             (false, Some(_)) => {}

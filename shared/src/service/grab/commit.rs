@@ -11,8 +11,8 @@ use crate::ports::Table;
 use crate::service::Failure;
 use crate::timeouts;
 
-/// The most transactions of a packet in flight. Each costs the process work and a round trip, however few claims it has. So later
-/// claims wait and go together.
+/// The most transactions of a packet in flight that are not late. Each costs the process work and a round trip, however few claims it has.
+/// So later claims wait and go together.
 pub const TRANSACTIONS_MAX: usize = 8;
 /// A transaction that takes longer is late. Most take some ten milliseconds.
 const LATE: Duration = Duration::from_millis(100);

@@ -114,7 +114,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         let sold_out = Arc::new(SoldOut::new(stores.clone()));
         let on_final = move |part, last| {
             let sold_out = Arc::clone(&sold_out);
-            async move { sold_out.part_is_final(part, last).await }.boxed()
+            async move { sold_out.note_soon(part, last).await }.boxed()
         };
         Self {
             loader: Arc::new(Loader::new(stores.clone())),

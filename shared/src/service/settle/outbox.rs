@@ -206,8 +206,11 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         crash_point!("settle.before_reconcile");
         let reconciled = self.stores.hot.reconcile(part, terms.count, &decisions, &holds).await?;
         crash_point!("settle.after_reconcile");
-        if let (Reconciled::Final, Some(last)) = (reconciled, decisions.iter().map(|decision| decision.at).max()) {
-            self.sold_out.part_is_final(part, last).await;
+        // Other parts may have later grabs, whose holds came to the ledger before.
+        if let Reconciled::Final = reconciled
+            && let Err(failure) = self.sold_out.note(part, None).await
+        {
+            tracing::warn!(%part, error = crate::error_chain(&failure), "not noted yet whether it is sold out");
         }
         Ok(Drained::new(persisted, &self.left(part).await?))
     }
