@@ -17,10 +17,10 @@ const FOUND: [(Mutant, u64, Kind); 23] = [
     (Mutant::NoClaimDecision, 0, Kind::Answer),
     (Mutant::CountedRefund, 4, Kind::Conservation),
     (Mutant::AcknowledgedBeforeCommit, 6, Kind::Promise),
-    (Mutant::UnconfirmedAnswer, 2, Kind::Promise),
+    (Mutant::UnconfirmedAnswer, 1, Kind::Promise),
     (Mutant::UncertainNegative, 381, Kind::Promise),
-    (Mutant::FreshTime, 5, Kind::Promise),
-    (Mutant::PutBackAfterTimeout, 712, Kind::Promise),
+    (Mutant::FreshTime, 4, Kind::Promise),
+    (Mutant::PutBackAfterTimeout, 1736, Kind::Promise),
     (Mutant::AmountFromRedis, 6, Kind::Decision),
     (Mutant::SettledEarly, 54, Kind::Decision),
     (Mutant::RedisBeforeLedger, 0, Kind::Answer),
@@ -35,7 +35,7 @@ const FOUND: [(Mutant, u64, Kind); 23] = [
     (Mutant::CountedApart, 2, Kind::Limit),
     (Mutant::StartByProcessClock, 125, Kind::Start),
     (Mutant::EndedTwice, 9, Kind::Answer),
-    (Mutant::LimitReadBefore, 2660, Kind::Limit),
+    (Mutant::LimitReadBefore, 2456, Kind::Limit),
 ];
 
 fn threads() -> usize {
