@@ -82,7 +82,7 @@ async fn a_kept_stack_writes_its_stores_addresses_for_their_owner_only() {
         let options = Options { ephemeral: false, data_dir: folder.path().to_owned(), ..Options::ephemeral() };
         let local = Local::start(Options { redis_url, ..options }).await.unwrap();
         let expected = format!(
-            "TABLE_NAME='hongbao'\nREDIS_URL='{}'\nREDIS_CLUSTER='false'\nAWS_ENDPOINT_URL_DYNAMODB='{}'\nLOG_KEY='local'\n",
+            "TABLE_NAME='hongbao'\nCURRENCY='CNY'\nREDIS_URL='{}'\nREDIS_CLUSTER='false'\nAWS_ENDPOINT_URL_DYNAMODB='{}'\nLOG_KEY='local'\n",
             local.redis_url(),
             local.dynamodb_url()
         );

@@ -36,6 +36,9 @@ impl<T: Table, H: HotStore> SoldOut<T, H> {
     pub async fn note(&self, part: PartId, last: Option<Timestamp>) -> Result<(), Failure> {
         let Stores { ledger, hot, packets, clock, .. } = &self.0;
         let Some(terms) = packets.terms(part.packet).await? else { return Ok(()) };
+        if clock.now() >= terms.expires_at {
+            return Ok(());
+        }
         // The last part that becomes final finds all others so.
         for other in part.packet.parts().filter(|other| *other != part) {
             let slips = other.slips(terms.count).len();

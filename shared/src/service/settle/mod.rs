@@ -201,6 +201,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         let run = Run { partitions, now, until: now.before(self.grace), deadline, troubled: Mutex::default() };
         let refunded = self.refund_due(&run).await;
         self.outboxes.go_on(&mut visits, deadline).await;
+        self.outboxes.note_sold_out(deadline).await;
         let mut tally = refunded?;
         for visit in visits.into_values() {
             tally += visit.tally;

@@ -1,5 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
@@ -8,6 +9,7 @@ use tokio::time::{Instant, timeout};
 use super::Tally;
 use crate::domain::{Claim, Decision, Hold, Owner, PartId, Partition, Terms, UserId};
 use crate::ledger::{CLAIMS_MAX, ClaimOutcome, ClaimRefusal, LedgerError};
+use crate::lock;
 use crate::ports::{Backlog, HotStore, OutboxEntry, Reconciled, Table};
 use crate::service::sold_out::SoldOut;
 use crate::service::{Failure, Stores};
@@ -29,6 +31,8 @@ const LEAST_AGE: Duration = Duration::from_secs(5);
 pub(super) struct Outboxes<T, H> {
     stores: Stores<T, H>,
     sold_out: SoldOut<T, H>,
+    /// Parts that this run made final.
+    finals: Mutex<Vec<PartId>>,
     /// See [`LEAST_AGE`].
     pub least_age: Duration,
 }
@@ -76,7 +80,8 @@ struct Persisted {
 impl<T: Table, H: HotStore> Outboxes<T, H> {
     /// The outboxes of these stores.
     pub fn new(stores: Stores<T, H>) -> Self {
-        Self { sold_out: SoldOut::new(stores.clone()), stores, least_age: LEAST_AGE }
+        let (sold_out, finals) = (SoldOut::new(stores.clone()), Mutex::default());
+        Self { stores, sold_out, finals, least_age: LEAST_AGE }
     }
 
     /// Empties the outboxes of `partitions`, until `deadline`.
@@ -113,6 +118,19 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         if timeout(COUNTING, counts).await.is_err() {
             tracing::error!("not all outboxes could be counted in time");
         }
+    }
+
+    /// Notes, until `deadline`, which packets this run found sold out. Holds come first, and what is left is noted when it is settled.
+    pub async fn note_sold_out(&self, deadline: Instant) {
+        let finals = std::mem::take(&mut *lock(&self.finals));
+        let note = async |part| {
+            if Instant::now() < deadline
+                && let Err(failure) = self.sold_out.note(part, None).await
+            {
+                tracing::warn!(%part, error = crate::error_chain(&failure), "not noted yet whether it is sold out");
+            }
+        };
+        stream::iter(finals).for_each_concurrent(PARTITIONS_AT_ONCE, note).await;
     }
 
     /// Drains each part by itself: a part that fails stops neither the others nor any refund.
@@ -206,11 +224,8 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         crash_point!("settle.before_reconcile");
         let reconciled = self.stores.hot.reconcile(part, terms.count, &decisions, &holds).await?;
         crash_point!("settle.after_reconcile");
-        // Other parts may have later grabs, whose holds came to the ledger before.
-        if let Reconciled::Final = reconciled
-            && let Err(failure) = self.sold_out.note(part, None).await
-        {
-            tracing::warn!(%part, error = crate::error_chain(&failure), "not noted yet whether it is sold out");
+        if let Reconciled::Final = reconciled {
+            lock(&self.finals).push(part);
         }
         Ok(Drained::new(persisted, &self.left(part).await?))
     }
