@@ -62,7 +62,7 @@ def fault_of_value(of, value):
         return f"is none of: {', '.join(allowed)}"
     if of["Type"] == "Number":
         least, most = of.get("MinValue"), of.get("MaxValue")
-        if not re.fullmatch("-?[0-9]+", value):
+        if not re.fullmatch("-?(0|[1-9][0-9]*)", value):
             return "is no whole number"
         if (least is not None and int(value) < least) or (most is not None and int(value) > most):
             return f"is not from {least} to {most}" if most is not None else f"is less than {least}"
@@ -176,8 +176,8 @@ def stack_status(account, name):
 @check("stack")
 def stack(account):
     name = account.stack
-    if not re.fullmatch(r"[a-z][a-z0-9-]{0,28}", name):
-        yield "fails", f"{name} is no name for a stack: names in ElastiCache contain it", "use at most 29 of a-z, 0-9 and -, a letter first"
+    if not re.fullmatch(r"(?=.{1,29}$)[a-z](-?[a-z0-9])*", name):
+        yield "fails", f"{name} is no name for a stack: names in ElastiCache contain it", "use at most 29 of a-z, 0-9 and single hyphens, a letter first and no hyphen last"
     status = account.status = stack_status(account, name)
     if status in (None, "REVIEW_IN_PROGRESS", "DELETE_COMPLETE"):
         account.status = None

@@ -6,7 +6,7 @@ ARN = "arn:aws:{}:ap-east-1:123456789012:{}".format
 EXAMPLES = {
     "JwtIssuer": ["https://issuer.example/"],
     "JwtAudience": ["app", "app,other"],
-    "CorsOrigins": ["https://app.example", "https://app.example,https://other.example"],
+    "CorsOrigins": ["https://app.example", "https://app.example,http://localhost:5173"],
     "BasePath": ["/hongbao"],
     "TicketSecretArn": [ARN("secretsmanager", "secret:tickets")],
     "EntranceDomain": ["api.example"],
@@ -31,6 +31,7 @@ EXAMPLES = {
     "WebhookUrl": ["https://app.example/webhooks"],
     "WebhookSecretArn": [ARN("secretsmanager", "secret:webhooks")],
     "GrabCapacityProviderArn": [ARN("lambda", "capacity-provider:grabs")],
+    "SettleConcurrency": ["2", "10"],
     "RestoredTable": [ARN("dynamodb", "table/restored"), ARN("dynamodb", "table/restored/stream/2026-11-28T00:00:00.000")],
     "BackupVaultArn": ["arn:aws:backup:eu-west-1:123456789012:backup-vault:elsewhere"],
     "CustomerKeyArn": [ARN("kms", "key/0")],

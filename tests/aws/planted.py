@@ -271,13 +271,14 @@ GIVEN = [
     ("parameters", "RestoredTable=hongbao-restored does not have the form ^(arn:", {"RestoredTable": "hongbao-restored"}, {"RestoredTable": ""}),
     ("parameters", "PageCertificateArn=abc does not have the form", {"PageCertificateArn": "abc", "PageDomain": "red.example"}, {"PageCertificateArn": ""}),
     ("parameters", "BackupVaultArn=elsewhere does not have the form", {"BackupVaultArn": "elsewhere"}, {"BackupVaultArn": ""}),
-    ("parameters", "Redis=existing needs RedisUrl", {"Redis": "existing", "VpcId": "vpc-0123", "SubnetIds": "s"}, {"RedisUrl": "redis://a"}),
-    ("parameters", "Redis=existing needs VpcId", {"Redis": "existing", "RedisUrl": "redis://a"}, {"VpcId": "vpc-0123", "SubnetIds": "s"}),
+    ("parameters", "Redis=existing needs RedisUrl", {"Redis": "existing", "VpcId": "vpc-0123", "SubnetIds": "subnet-1"}, {"RedisUrl": "redis://a"}),
+    ("parameters", "Redis=existing needs VpcId", {"Redis": "existing", "RedisUrl": "redis://a"}, {"VpcId": "vpc-0123", "SubnetIds": "subnet-1"}),
     ("parameters", "RedisUrl does not have the form", {"RedisUrl": "secret"}, {"RedisUrl": ""}),
     ("parameters", "Rollout=AtOnce is none of: AllAtOnce, ", {"Rollout": "AtOnce"}, {"Rollout": "AllAtOnce"}),
     ("parameters", "LogRetentionDays=31 is none of: 1, ", {"LogRetentionDays": "31"}, {"LogRetentionDays": "30"}),
     ("parameters", "GrabRate=many is no whole number", {"GrabRate": "many"}, {"GrabRate": "5000"}),
     ("parameters", "GrabRate=0 is less than 1", {"GrabRate": "0"}, {"GrabRate": "5000"}),
+    ("parameters", "GrabProvisioned=00 is no whole number", {"GrabProvisioned": "00"}, {"GrabProvisioned": "0"}),
     ("parameters", "MaxCount=100001 is not from 1 to 100000", {"MaxCount": "100001"}, {"MaxCount": "100000"}),
     ("days", "no time zone of the IANA has this name", {"DayZone": "Asia/Peking"}, {"DayZone": "America/Sao_Paulo"}),
 ]
@@ -351,6 +352,20 @@ def a_parameter_that_does_not_exist(world):
 @fault("stack", "no name for a stack")
 def a_long_name(world):
     world.environment.stack = "hongbao-" + "x" * 22
+    yield
+    world.environment.stack = world.stack
+
+
+@fault("stack", "no name for a stack")
+def a_name_with_a_double_hyphen(world):
+    world.environment.stack = "hongbao--prod"
+    yield
+    world.environment.stack = world.stack
+
+
+@fault("stack", "no name for a stack")
+def a_name_with_a_hyphen_last(world):
+    world.environment.stack = "hongbao-prod-"
     yield
     world.environment.stack = world.stack
 

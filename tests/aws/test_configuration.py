@@ -11,6 +11,7 @@ import tomllib
 import pytest
 import yaml
 from conftest import WAYS
+from options import EXAMPLES
 from transformed import ROOT, source
 
 @pytest.mark.parametrize("environment", ["dev", "prod"])
@@ -23,7 +24,7 @@ def test_each_override_is_a_value_that_its_parameter_accepts(environment):
         assert value in allowed, override
         assert re.fullmatch(parameters[name].get("AllowedPattern", ".*"), value), override
     # Names in ElastiCache contain it; they must be in lower case, with at most 40 characters.
-    assert re.fullmatch(r"[a-z][a-z0-9-]{0,28}", config["global"]["parameters"]["stack_name"])
+    assert re.fullmatch(r"(?=.{1,29}$)[a-z](-?[a-z0-9])*", config["global"]["parameters"]["stack_name"])
 
 
 def test_each_parameter_is_shown_in_a_group():
@@ -96,6 +97,32 @@ def test_a_base_path_begins_like_no_route():
         assert accepts(good), good
     for bad in ["/", "hongbao", "/hongbao/", "/a//b", "/.", "/packets", "/packets/v1", "/me", "/users/a", "/wallets/x", "/operator", "/紅"]:
         assert not accepts(bad), bad
+
+
+@pytest.mark.parametrize("name", sorted(set(EXAMPLES) & set(source()["Parameters"])))
+def test_each_example_has_the_form_of_its_parameter(name):
+    parameter = source()["Parameters"][name]
+    for value in [parameter["Default"], *EXAMPLES[name]]:
+        assert re.fullmatch(parameter.get("AllowedPattern", "(?s).*"), value), value
+
+
+@pytest.mark.parametrize(
+    "name, values",
+    {
+        "Zones": ["a,b", "a,a,b", "a,b,a", "b,a,a", "a,b,c,d", "a, b, c"],
+        "SettleConcurrency": ["1", "00", "02", "-2", "2.5", ""],
+        "PageEmbedders": ["*", "https://*", "https://a\\x", "https://app.example/", "http://app.example", "https://a,"],
+        "CorsOrigins": [",", "*", "https://app.example/", "https://a.example, https://b.example", "https://*", "app.example"],
+        "JwtAudience": ["a, b", ",", "a,", "a,,b"],
+        "SubnetIds": ["subnet-1, subnet-2", "subnet-1,"],
+        "EntranceSubnetIds": ["subnet-1, subnet-2", "subnet-1,"],
+        "SecurityGroupIds": ["sg-1, sg-2", "sg-1,"],
+    }.items(),
+)
+def test_what_would_break_a_deployment_has_not_the_form(name, values):
+    parameter = source()["Parameters"][name]
+    for value in values:
+        assert not re.fullmatch(parameter.get("AllowedPattern", "(?s).*"), value), value
 
 
 # --- Each deployed function gets the variables that it reads.
