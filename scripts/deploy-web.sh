@@ -1,5 +1,5 @@
 #!/bin/sh
-# Uploads the page to the bucket of a deployed stack, or removes it. Needs the AWS CLI with credentials.
+# Uploads the page to the bucket of a deployed stack, or removes it. Needs Python, and the AWS CLI with credentials.
 #
 #   scripts/deploy-web.sh STACK           uploads web/ and its client with this deployment's config.json, and invalidates CloudFront's copies
 #   scripts/deploy-web.sh STACK --remove  empties the bucket: CloudFormation deletes only empty ones
@@ -42,7 +42,10 @@ files=$(find web/assets clients/js/hongbao.js -type f \( -name '*.js' -o -name '
 # All files are in a folder that is named by their content, so browsers may keep them for ever. Older folders stay for pages
 # that are still open.
 # shellcheck disable=SC2086 # no name has spaces
-version=v-$(sha256sum $files | sha256sum | cut -c1-16)
+version=$(python3 -c '
+import hashlib, pathlib, sys
+listed = "".join(f"{hashlib.sha256(pathlib.Path(name).read_bytes()).hexdigest()}  {name}\n" for name in sys.argv[1:])
+print("v-" + hashlib.sha256(listed.encode()).hexdigest()[:16])' $files)
 for file in $files; do
     case $file in
         *.js) type='text/javascript; charset=utf-8' ;;
