@@ -262,8 +262,9 @@ endif
 # The environments of an account and region share SAM's bucket. `sam delete` takes all objects of a prefix away.
 deploy: ## Deploy a stack
 ifneq ($(ONLY),page)
-	@scripts/install-tools.sh sam && scripts/install-tools.sh lambda
+	@scripts/install-tools.sh sam
 	$(if $(ONLY),,@.tools/sam/bin/python scripts/aws/credentials.py)
+	@scripts/install-tools.sh lambda
 	PATH="$(CURDIR)/.tools/lambda/bin:$$PATH" .tools/sam/bin/sam build
 endif
 ifeq ($(ONLY),)

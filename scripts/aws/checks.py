@@ -172,6 +172,14 @@ def stack_status(account, name):
     return found["Stacks"][0]["StackStatus"] if found else None
 
 
+@check("aws cli")
+def aws_cli(account):
+    if fault := account.fault_of_cli():
+        yield "fails", fault, "https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html"
+    else:
+        yield "fine", "version 2"
+
+
 # The checks after it ask what the stack already has.
 @check("stack")
 def stack(account):

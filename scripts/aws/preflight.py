@@ -17,6 +17,7 @@ import botocore.exceptions
 import botocore.parsers
 
 from checks import CHECKS, Finding, absent, discovered
+from credentials import fault_of_cli
 from region import region_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -113,7 +114,7 @@ class Account:
                 page = page.get(part, {})
             yield from page or []
 
-    discover = staticmethod(discovered)
+    discover, fault_of_cli = staticmethod(discovered), staticmethod(fault_of_cli)
 
     def quota(self, service, code):
         client, given = self.client("service-quotas"), {"ServiceCode": service, "QuotaCode": code}

@@ -12,7 +12,11 @@ import os
 import pathlib
 import subprocess
 import sys
-import tomllib
+
+if sys.version_info < (3, 11):
+    sys.exit(f"python3 is Python {sys.version_info[0]}.{sys.version_info[1]}: install 3.11 or later, and put it first in PATH")
+
+import tomllib  # noqa: E402
 
 ROOT = pathlib.Path(os.environ.get("HONGBAO_ROOT", pathlib.Path(__file__).resolve().parents[2]))
 

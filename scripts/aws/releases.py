@@ -204,9 +204,9 @@ if __name__ == "__main__":
     import boto3
     import botocore.exceptions
 
-    # The CLI reads both variables of the region, boto3 only the second one.
-    session = boto3.session.Session(region_name=os.environ.get("AWS_REGION"))
     try:
+        # The CLI reads both variables of the region, boto3 only the second one.
+        session = boto3.session.Session(region_name=os.environ.get("AWS_REGION"))
         main(sys.argv[1:], functools.cache(session.client))
     except (Refused, botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError) as error:
         sys.exit(f"{sys.argv[2] if len(sys.argv) > 2 else 'releases'}: {error}")

@@ -225,10 +225,11 @@ def main():
     parser.add_argument("environment", help="a section of samconfig.toml, such as dev")
     environment = Environment(parser.parse_args().environment)
     # Users' ids in ElastiCache have at most 40 characters, and contain the name.
-    account, stack = session(region_of(environment.name)), f"{environment.stack[:23]}-spike"
-    # ElastiCache and CloudFront take minutes, during which the rollouts are tried.
-    trials = [rollouts.Rollouts(account, f"{stack}-rollouts"), Trial(account, stack, template(environment.parameters["Zones"]), TRIES)]
+    stack = f"{environment.stack[:23]}-spike"
     try:
+        account = session(region_of(environment.name))
+        # ElastiCache and CloudFront take minutes, during which the rollouts are tried.
+        trials = [rollouts.Rollouts(account, f"{stack}-rollouts"), Trial(account, stack, template(environment.parameters["Zones"]), TRIES)]
         sys.exit(0 if prove(trials) else 1)
     except Wrong as wrong:
         print(f"spike: {wrong}", file=sys.stderr)

@@ -92,7 +92,7 @@ class World:
         self.environment = copy.deepcopy(environment(name))
         self.stack, self.region = self.environment.stack, REGION
         self.answers, self.calls = dict(ANSWERS), []
-        self.discover = lambda issuer: issuer
+        self.discover, self.fault_of_cli = lambda issuer: issuer, lambda: None
         self.set(AlarmEmail="oncall@example.com")
         if redis:
             self.set(Redis=redis)
@@ -116,7 +116,7 @@ class World:
     def account(self):
         Session.world = self
         account = preflight.Account(self.environment, session(self.region), ACCOUNT)
-        account.discover = self.discover
+        account.discover, account.fault_of_cli = self.discover, self.fault_of_cli
         return account
 
     def answer(self, model, context, **_):
@@ -389,6 +389,13 @@ def a_deployment_in_progress(world):
     world.make_stack(world.stack, "UPDATE_IN_PROGRESS")
     yield
     cloudformation_backends[ACCOUNT][REGION].get_stack(world.stack).status = "UPDATE_COMPLETE"
+
+
+@fault("aws cli", "this machine has no AWS CLI")
+def no_aws_cli(world):
+    mended, world.fault_of_cli = world.fault_of_cli, lambda: "this machine has no AWS CLI: install version 2"
+    yield
+    world.fault_of_cli = mended
 
 
 @fault("uploads", "nothing can be uploaded")

@@ -4,6 +4,7 @@ others. Programs in place of the AWS CLI, SAM, Python and curl note what they ge
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -148,6 +149,19 @@ def test_nothing_is_deleted_before_the_answer(machine):
     for answer in ("n\n", "\n", ""):
         done, calls = machine.run("make", "destroy", "ENV=prod", given=answer, AWS_REGION="eu-west-1")
         assert done.returncode != 0 and "Delete hongbao-prod?" in done.stdout and not calls
+
+
+def test_a_deployment_that_may_not_begin_installs_and_builds_nothing(machine):
+    (machine.folder / "scripts/install-tools.sh").write_text(NOTES)
+    (machine.folder / ".tools/sam/bin/python").write_text("#!/bin/sh\nexit 1\n")
+    done, calls = machine.run("make", "deploy", AWS_REGION="eu-west-1")
+    assert done.returncode != 0 and [words for words, _ in calls] == [["install-tools.sh", "sam"]]
+
+
+def test_an_old_python_is_named(monkeypatch):
+    monkeypatch.setattr(sys, "version_info", (3, 10, 12))
+    with pytest.raises(SystemExit, match="python3 is Python 3.10: install 3.11 or later"):
+        runpy.run_path(str(ROOT / "scripts/aws/region.py"))
 
 
 def test_a_build_and_the_local_smoke_need_no_region(machine):

@@ -1,11 +1,13 @@
 import datetime
 import json
+import os
+import subprocess
 import sys
 
-import boto3
 import emulated
 import pytest
-from credentials import judged
+from credentials import fault_of_cli, judged
+from transformed import ROOT
 
 NOW = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
 KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
@@ -28,7 +30,7 @@ def judgement(monkeypatch, tmp_path):
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
         monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        return judged(boto3.session.Session(), NOW)
+        return judged(NOW)
 
     with emulated.emulator():
         yield judge
@@ -53,6 +55,41 @@ def test_keys_that_end_during_a_deployment_begin_none(judgement):
 def test_without_credentials_no_deployment_begins(judgement):
     may_begin, said = judgement()
     assert not may_begin and "there are no credentials" in said
+
+
+@pytest.mark.parametrize("end", ["in an hour", "2099-01-01T00:00:00"])
+def test_an_end_that_sam_cannot_read_begins_none(judgement, end):
+    may_begin, said = judgement(**KEYS, AWS_SESSION_TOKEN="token", AWS_CREDENTIAL_EXPIRATION=end)
+    assert not may_begin and "cannot read AWS_CREDENTIAL_EXPIRATION" in said
+    # Without exported keys nobody reads it.
+    assert "there are no credentials" in judgement(AWS_CREDENTIAL_EXPIRATION=end)[1]
+
+
+def test_a_profile_that_does_not_exist_is_named(judgement):
+    may_begin, said = judgement(AWS_PROFILE="nope")
+    assert not may_begin and "The config profile (nope) could not be found" in said
+
+
+@pytest.mark.parametrize(
+    "command", [["releases.py", "hongbao-dev", "good"], ["spike.py", "dev"], ["preflight.py", "dev"], ["smoke.py", "--env", "dev"]], ids=" ".join
+)
+def test_no_program_answers_such_a_profile_with_its_own_lines(command):
+    variables = os.environ | {"AWS_PROFILE": "nope", "AWS_REGION": "ap-east-1"}
+    done = subprocess.run([sys.executable, ROOT / "scripts/aws" / command[0], *command[1:]], env=variables, capture_output=True, text=True)
+    assert done.returncode != 0 and "(nope) could not be found" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "version, said",
+    [(None, "no AWS CLI"), ("aws-cli/1.29.1 Python/3.11", "is aws-cli/1.29.1: install version 2"), ("aws-cli/2.31.0 Python/3.13", None)],
+)
+def test_an_aws_cli_that_is_missing_or_old_is_named(tmp_path, monkeypatch, version, said):
+    if version:
+        (tmp_path / "aws").write_text(f"#!/bin/sh\necho {version}\n")
+        (tmp_path / "aws").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = fault_of_cli()
+    assert (said in found) if said else found is None
 
 
 @pytest.mark.parametrize("exported", [True, False])

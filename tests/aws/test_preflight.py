@@ -175,6 +175,7 @@ def test_an_unknown_environment_is_named():
 
 def printed(monkeypatch, capsys, world, *arguments):
     monkeypatch.setattr(preflight, "session", lambda region: planted.session(world.region))
+    monkeypatch.setattr(preflight.Account, "fault_of_cli", staticmethod(world.fault_of_cli))
     monkeypatch.setattr(preflight, "Environment", lambda name: world.environment)
     monkeypatch.setattr("sys.argv", ["preflight.py", *arguments])
     with pytest.raises(SystemExit) as ended:
