@@ -99,7 +99,8 @@ class Account(test_releases.Account):
         if self.given["Release"] == was["Release"]:
             return
         if self.fault == "a deployment starts it again":
-            self.concurrency = {}
+            settle = json.loads(given["TemplateBody"])["Resources"]["Settle"]["Properties"]
+            self.concurrency = {"ReservedConcurrentExecutions": settle.get("ReservedConcurrentExecutions")}
         self.versions["Settle"] += 1
         new, fails = self.versions["Settle"], self.given["Release"] == FAILING.get(self.fault)
         gradual = rollout != "AllAtOnce" and self.fault != "no canary"
@@ -239,7 +240,7 @@ def test_it_says_what_all_at_once_does_under_an_alarm(monkeypatch):
         ("a deployment after a rollback fails", "after a rollback", "requests go to version 2 in place of 4: planted"),
         ("a deployment after the good release was left fails", "after the good one", "requests go to version 2 in place of 5: planted"),
         ("a canary ignores alarms", "under an alarm", "a canary is Succeeded"),
-        ("a deployment starts it again", "a stopped function", "version 7 changed a reserved concurrency of 0 to None"),
+        ("a deployment starts it again", "a stopped function", "version 7 changed a reserved concurrency of 0 to 2"),
         ("the alarm stops it", "past an alarm", "requests go to version 5 in place of 6: planted"),
     ],
 )
