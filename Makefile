@@ -246,8 +246,7 @@ endif
 # make deploy ENV=prod. samconfig.toml has the parameters; docs/OPERATE.md lists the prerequisites.
 # If the stack serves the page (parameter Page), the page is uploaded too. ONLY=page uploads only that; ONLY=build only builds.
 ENV ?= dev
-STACK = $(or $(shell sed -n '/^\[$(ENV)\.global/,/^\[/s/^stack_name = "\(.*\)"/\1/p' samconfig.toml),\
-$(error samconfig.toml has no environment $(ENV): it has $(shell sed -n 's/^\[\(.*\)\.global\..*/\1/p' samconfig.toml)))
+STACK = $(or $(shell scripts/aws/region.py $(ENV) stack),$(error ENV=$(ENV) needs a stack))
 
 # The targets that reach AWS use one region, which each of their tools gets in the variable that it reads. Without one they end here,
 # before a build.

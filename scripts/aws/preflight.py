@@ -18,7 +18,7 @@ import botocore.parsers
 
 from checks import CHECKS, Finding, absent, discovered
 from credentials import fault_of_cli
-from region import region_of
+from region import region_of, stack_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -34,13 +34,9 @@ class Environment:
         # SAM's own reader knows the short forms of CloudFormation, such as `!Ref`.
         from samtranslator.yaml_helper import yaml_parse
 
+        self.name, self.stack = name, stack_of(name, root)
         config = tomllib.loads((root / "samconfig.toml").read_text())
-        known = [key for key, section in config.items() if isinstance(section, dict) and "global" in section]
-        if name not in known:
-            sys.exit(f"samconfig.toml has no environment {name}: it has {', '.join(known)}")
         deploy = config[name].get("deploy", {}).get("parameters", {})
-        self.name = name
-        self.stack = config[name]["global"]["parameters"]["stack_name"]
         template = yaml_parse((root / "template.yaml").read_text())
         self.declared, self.rules = template["Parameters"], template["Rules"]
         self.parameters = {key: str(of.get("Default", "")) for key, of in self.declared.items()}

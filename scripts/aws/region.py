@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Prints the region of a deployment, or says in one line why there is none. Needs Python 3.11.
+"""Prints the region of a deployment, or the name of its stack, or says in one line why there is none. Needs Python 3.11.
 
     scripts/aws/region.py dev
+    scripts/aws/region.py dev stack
 
 The tools disagree where to look: the AWS CLI 2 reads AWS_REGION first, SAM and boto3 read only AWS_DEFAULT_REGION
 (https://docs.aws.amazon.com/sdkref/latest/guide/feature-region.html), and only SAM reads samconfig.toml. So the Makefile asks here
@@ -30,6 +31,15 @@ def in_profile():
     return asked.stdout.strip()
 
 
+def stack_of(environment, root=ROOT):
+    """The name that samconfig.toml gives."""
+    config = tomllib.loads((root / "samconfig.toml").read_text())
+    sections = {name: section for name, section in config.items() if isinstance(section, dict) and "global" in section}
+    if environment not in sections:
+        sys.exit(f"samconfig.toml has no environment {environment}: it has {', '.join(sections)}")
+    return sections[environment]["global"]["parameters"]["stack_name"]
+
+
 def region_of(environment, root=ROOT):
     """The region that all tools shall use. Exits if there is none, or if two places name different ones."""
     config = tomllib.loads((root / "samconfig.toml").read_text()).get(environment, {})
@@ -46,4 +56,4 @@ def region_of(environment, root=ROOT):
 
 
 if __name__ == "__main__":
-    print(region_of(sys.argv[1]))
+    print(stack_of(sys.argv[1]) if sys.argv[2:] == ["stack"] else region_of(sys.argv[1]))

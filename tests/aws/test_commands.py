@@ -157,6 +157,14 @@ def test_a_deployment_that_may_not_begin_installs_and_builds_nothing(machine):
     assert done.returncode != 0 and [words for words, _ in calls] == [["install-tools.sh", "sam"]]
 
 
+@pytest.mark.parametrize("line", ["stack_name = 'a-stack'", 'stack_name = "a-stack"  # of ours', 'stack_name="a-stack"'])
+def test_the_stack_is_the_one_that_the_file_names(machine, line):
+    config = machine.folder / "samconfig.toml"
+    config.write_text(config.read_text().replace('stack_name = "hongbao-dev"', line))
+    done, calls = machine.run("make", "rollback", "ENV=dev", AWS_REGION="eu-west-1")
+    assert done.returncode == 0 and [words[1:3] for words, _ in calls] == [["scripts/aws/releases.py", "a-stack"]], done.stderr
+
+
 def test_an_old_python_is_named(monkeypatch):
     monkeypatch.setattr(sys, "version_info", (3, 10, 12))
     with pytest.raises(SystemExit, match="python3 is Python 3.10: install 3.11 or later"):

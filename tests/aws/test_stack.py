@@ -421,4 +421,4 @@ def test_each_change_is_offered_to_sam():
 def test_an_unknown_environment_is_named():
     for target in (["rollback"], ["deploy", "ONLY=page"], ["destroy"]):
         done = subprocess.run(["make", "-C", ROOT, *target, "ENV=stage"], capture_output=True, text=True)
-        assert done.returncode != 0 and "samconfig.toml has no environment stage: it has dev prod" in done.stderr
+        assert done.returncode != 0 and "samconfig.toml has no environment stage: it has dev, prod" in done.stderr
