@@ -268,6 +268,7 @@ ifneq ($(ONLY),page)
 endif
 ifeq ($(ONLY),)
 	.tools/sam/bin/python scripts/aws/release.py $(ENV) .tools/sam/bin/sam deploy --config-env $(ENV) --s3-prefix $(STACK)
+	@.tools/sam/bin/python scripts/aws/releases.py $(STACK) deployed
 	scripts/protect.sh $(STACK)
 	.tools/sam/bin/python scripts/aws/releases.py $(STACK) good
 endif

@@ -1,5 +1,6 @@
 """Remembers which versions of a stack's functions are good, and sends requests back to them. Needs credentials.
 
+    releases.py STACK deployed                 fails if SAM was told not to execute the change set, after which it exits with 0
     releases.py STACK good                     the live versions are good: `make deploy` says so once it is done
     releases.py STACK rollback                 ends a deployment that runs; requests go to the last good release, or from that to the one before
     releases.py STACK rollback before          to the one before, also after a deployment that CloudFormation has undone
@@ -11,7 +12,9 @@ Three aliases of each function are all that is remembered: `live` answers, `good
 `before` was good before that. Lambda deletes no version that has an alias.
 """
 
+import json
 import os
+import pathlib
 import sys
 import time
 
@@ -184,8 +187,19 @@ class Release:
             self.client("lambda").delete_alias(FunctionName=self.functions[function], Name="before")
 
 
+def deployed(client, stack):
+    """Refuses if the stack has another release than the build."""
+    built = json.loads(pathlib.Path(".aws-sam/build/parameters.yaml").read_text())["Release"].strip('"\\')
+    [found] = client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
+    has = {one["ParameterKey"]: one["ParameterValue"] for one in found.get("Parameters", [])}
+    if found["StackStatus"] == "REVIEW_IN_PROGRESS" or has.get("Release") != built:
+        raise Refused("nothing was deployed: the change set was not executed")
+
+
 def main(arguments, client):
     match arguments:
+        case [stack, "deployed"]:
+            deployed(client, stack)
         case [stack, "good"]:
             Release(client, stack).good()
         case [stack, "rollback"]:

@@ -2,6 +2,7 @@
 own, and the last one on the emulated stack."""
 
 import functools
+import json
 import sys
 
 import boto3
@@ -11,6 +12,7 @@ from transformed import ROOT
 
 sys.path.insert(0, str(ROOT / "scripts/aws"))
 import releases  # noqa: E402
+from release import quoted  # noqa: E402
 
 ARN = "arn:aws:lambda:ap-east-1:123456789012:function:"
 REAL = {service: boto3.client(service, region_name="ap-east-1") for service in ("lambda", "codedeploy", "cloudformation")}
@@ -22,6 +24,7 @@ class Account:
 
     def __init__(self, functions=("Send", "Grab", "Settle")):
         self.functions, self.status, self.deployments, self.calls = functions, "CREATE_COMPLETE", {}, []
+        self.release = "a1"
         self.versions = dict.fromkeys(functions, 1)
         self.aliases = {(function, "live"): (1, {}) for function in functions}
         self.exceptions, self.variables = REAL["lambda"].exceptions, {}
@@ -92,7 +95,7 @@ class Account:
         return {"StackResourceSummaries": found}
 
     def describe_stacks(self, StackName):
-        return {"Stacks": [{"StackStatus": self.status}]}
+        return {"Stacks": [{"StackStatus": self.status, "Parameters": [{"ParameterKey": "Release", "ParameterValue": self.release}]}]}
 
     def list_deployments(self, applicationName, deploymentGroupName, includeOnlyStatuses):
         assert applicationName == "the-application"
@@ -273,6 +276,19 @@ def test_other_variables_go_back(account):
     account.variables = {("Grab", version): {"TABLE_NAME": "same", "USER_RATE": str(version)} for version in (2, 3)}
     account.run("rollback")
     assert account.at() == [2] * 3
+
+
+def test_a_change_set_that_was_not_executed_is_no_deployment(tmp_path, monkeypatch):
+    build = tmp_path / ".aws-sam/build"
+    build.mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    (build / "parameters.yaml").write_text(json.dumps({"Release": quoted(quoted("a1"))}))
+    account = Account()
+    account.run("deployed")
+    account.release = "a0"
+    account.refuses("nothing was deployed", "deployed")
+    account.release, account.status = "a1", "REVIEW_IN_PROGRESS"
+    account.refuses("nothing was deployed", "deployed")
 
 
 def test_what_does_not_exist_is_named(account):
