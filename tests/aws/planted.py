@@ -565,7 +565,9 @@ def a_secret_of_tickets_without_keys(world):
     arn = world.client("secretsmanager").create_secret(Name="tickets", SecretString='{"keys": []}')["ARN"]
     world.set(TicketSecretArn=arn)
     yield
-    text = json.dumps({"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "2027-1", "x": "A" * 43}]})
+    # The public key of RFC 8037.
+    key = {"kty": "OKP", "crv": "Ed25519", "kid": "2027-1", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}
+    text = json.dumps({"keys": [key]})
     world.client("secretsmanager").put_secret_value(SecretId="tickets", SecretString=text)
 
 
