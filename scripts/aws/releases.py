@@ -1,6 +1,6 @@
 """Remembers which versions of a stack's functions are good, and sends requests back to them. Needs credentials.
 
-    releases.py STACK deployed                 fails if SAM was told not to execute the change set, after which it exits with 0
+    releases.py STACK deployed                 fails if nobody let SAM execute the change set, after which it exits with 0
     releases.py STACK good                     the live versions are good: `make deploy` says so once it is done
     releases.py STACK rollback                 ends a deployment that runs; requests go to the last good release, or from that to the one before
     releases.py STACK rollback before          to the one before, also after a deployment that CloudFormation has undone

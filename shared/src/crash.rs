@@ -106,17 +106,17 @@ mod armed {
         i == one.len() && i == other.len()
     }
 
-    fn arm_as_told() {
-        let Ok(told) = std::env::var(VARIABLE) else { return };
-        let (name, passes) = told.split_once('=').unwrap_or((&told, "1"));
+    fn arm_by_variable() {
+        let Ok(wanted) = std::env::var(VARIABLE) else { return };
+        let (name, passes) = wanted.split_once('=').unwrap_or((&wanted, "1"));
         if !passes.parse().is_ok_and(|passes| arm(name, passes)) {
-            die(&format!("none; {VARIABLE} names no place: {told}"));
+            die(&format!("none; {VARIABLE} names no place: {wanted}"));
         }
     }
 
     pub(crate) fn reach(place: usize) {
         static TOLD: Once = Once::new();
-        TOLD.call_once(arm_as_told);
+        TOLD.call_once(arm_by_variable);
         let passes = &PASSES[place];
         if passes.load(Ordering::Relaxed) > 0 && passes.fetch_sub(1, Ordering::Relaxed) == 1 {
             die(POINTS[place]);

@@ -16,7 +16,7 @@ const BATCH_MAX: usize = 64;
 /// Winners of a rush share calls. If the hot store cannot be reached, settle does it: the ledger has the decisions.
 pub struct Reconciler<H: HotStore>(Arc<Batcher<Reconciling<H>>>);
 
-/// What learns of each part that becomes final, with the time of its last grab.
+/// Called for each part that becomes final, with the time of its last grab.
 pub type OnFinal = Box<dyn Fn(PartId, Timestamp) -> BoxFuture<'static, ()> + Send + Sync>;
 
 struct Reconciling<H> {
