@@ -1160,7 +1160,7 @@ export interface components {
             key: components["schemas"]["LimitKey"];
             /** @description How often a user wins at most */
             wins?: number | null;
-            /** @description How much a user wins at most, in minor units */
+            /** @description How much a user wins at most, in minor units. In an equal split it is at least one slip */
             amount?: number | null;
         };
         GrabRequest: {

@@ -466,13 +466,13 @@ test('the bot shows no name of an anonymous administrator, and only packets that
 
 test('the tests of an app pass in a sandbox, in Python and in TypeScript', async () => {
   const env = { HONGBAO_PROGRAM: program('local') };
-  assert.match(await python(['-m', 'pytest', '-q', '-p', 'no:cacheprovider', 'examples/test_app.py'], env), /^5 passed/m);
+  assert.match(await python(['-m', 'pytest', '-q', '-p', 'no:cacheprovider', 'examples/test_app.py'], env), /^6 passed/m);
   await copyFile(repository('examples/app.test.ts'), join(app.folder, 'app.test.ts'));
   await symlink(repository('tests/clients/tools/node_modules/vitest'), join(app.folder, 'node_modules/vitest'));
   const tool = (/** @type {string} */ name) => repository(`tests/clients/tools/node_modules/.bin/${name}`);
   const types = ['--types', 'node', '--typeRoots', repository('tests/clients/tools/node_modules/@types')];
   await run(tool('tsc'), ['--noEmit', '--strict', '--skipLibCheck', '--module', 'nodenext', '--target', 'es2023', ...types, 'app.test.ts'], app.folder);
-  assert.match(await run(tool('vitest'), ['run', '--reporter=tap-flat'], app.folder, { ...env, CI: '1' }), /^1\.\.5$/m);
+  assert.match(await run(tool('vitest'), ['run', '--reporter=tap-flat'], app.folder, { ...env, CI: '1' }), /^1\.\.6$/m);
 });
 
 /** @param {() => Promise<boolean>} holds */
