@@ -1370,7 +1370,7 @@ export interface components {
             /** @description Who repaired the claim. Null if their own grab or settle committed it. */
             by: components["schemas"]["Signer"] | null;
             packet_status: components["schemas"]["Status"];
-            /** @description What keeps a user who has nothing from winning a slip, as the ledger knows it now. */
+            /** @description Why a user without a slip can win none, as the ledger knows it now. */
             obstacles: components["schemas"]["Obstacle"][];
         };
         /**

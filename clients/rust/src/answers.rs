@@ -269,7 +269,7 @@ pub struct Share {
     /// The principal who repaired the claim.
     pub by: Option<String>,
     pub packet_status: Status,
-    /// What keeps a user who has nothing from winning a slip, as the ledger knows it now: `not_a_recipient`, `suspended`, `limit_reached`; later
+    /// Why a user without a slip can win none, as the ledger knows it now: `not_a_recipient`, `suspended`, `limit_reached`; later
     /// versions may have more.
     pub obstacles: Vec<String>,
 }

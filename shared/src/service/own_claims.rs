@@ -17,7 +17,7 @@ use crate::service::Failure;
 const BATCH_MAX: usize = 100;
 /// The most requests in flight. Further users wait, and share the next ones.
 const IN_FLIGHT_MAX: usize = 4;
-/// A user who has no answer after this time is read alone: the item of another one in their request may be slow, or the table too busy
+/// A user without an answer after this time is read alone. The item of another user in their request may be slow, or the table too busy
 /// for theirs. A request takes a few milliseconds.
 const LATE: Duration = Duration::from_millis(100);
 /// The most users who are read alone at once. If the whole table is slow, this is what it is asked in addition.
