@@ -204,20 +204,32 @@ def hongbao(message, arguments):
     if status in (200, 201):
         plan(answer["packet_id"], place)
         return None
-    texts = {"insufficient-balance": "余额不足", "account-suspended": "你的账户已停用", "daily-limit-exceeded": "超过每日限额", "sending-paused": "暂停发红包，未扣款"}
+    code = answer.get("code")
+    if code == "insufficient-balance":
+        return f"余额不足，还差 {yuan(max(1, amount - balance_of(user_id)))}"  # Money may have come in since.
+    if code == "daily-limit-exceeded":
+        return f"每天最多发 {yuan(answer['limit']['value'])}，未扣款"
+    texts = {"account-suspended": "你的账号已停用", "sending-paused": "暂停发红包，未扣款"}
     reasons = {"greeting": "祝福语里有不能用的字符", "total_amount": f"每个至少 {yuan(1)}" if amount < count else "金额太大"}
     wrong = [reasons[error["field"]] for error in answer.get("errors", []) if error["field"] in reasons]
-    return texts.get(answer.get("code")) or "：".join(["发不了", *wrong])
+    return texts.get(code) or "：".join(["发不了", *wrong])
+
+
+def balance_of(user_id):
+    return engine("GET", f"/wallets/{user_id}")[1]["balance"]
 
 
 def balance(message, _):
-    return f"余额 {yuan(engine('GET', '/wallets/' + id_of(message['from']))[1]['balance'])}"
+    return f"余额 {yuan(balance_of(id_of(message['from'])))}"
 
 
 def topup(message, arguments):
     deposit = f"tg{message['chat']['id']}-{message['message_id']}"
-    status, _ = engine("PUT", f"/wallets/{id_of(message['from'])}/deposits/{deposit}", {"amount": fen(arguments)})
-    return balance(message, "") if status in (200, 201) else "用法：/topup 100.00"
+    amount = fen(arguments)
+    if not amount:
+        return "用法：/topup 100.00（金额为元）"
+    status, _ = engine("PUT", f"/wallets/{id_of(message['from'])}/deposits/{deposit}", {"amount": amount})
+    return balance(message, "") if status in (200, 201) else "金额太大"
 
 
 def grab(user, packet_id, message):
@@ -240,7 +252,7 @@ def grab(user, packet_id, message):
     _, answer = engine("POST", f"/users/{id_of(user)}/packets/{packet_id}/grab", {})
     if answer.get("outcome") == "grabbed":
         return f"{'你已经抢到' if answer['replayed'] else '恭喜，抢到'} {yuan(answer['amount'])}"
-    texts = {"sold_out": "来晚了，红包已抢完", "limit_reached": "你已领满", "expired": "红包已过期", "closed": "红包已关闭", "account-suspended": "你的账户已停用"}
+    texts = {"sold_out": "来晚了，红包已抢完", "limit_reached": "你已领满", "expired": "红包已过期", "closed": "红包已关闭", "account-suspended": "你的账号已停用"}
     # Any other outcome, also one of a later version, means no slip.
     return texts.get(answer.get("outcome", answer.get("code")), "没有抢到")
 

@@ -248,7 +248,7 @@ test('the bot sends a packet once though its command comes twice, and each membe
     await seen(({ text }) => text === '余额 200.50 元');
     for (const wrong of ['/hongbao', '/hongbao 10.005 5', '/hongbao 1e3 5', '/hongbao 10 0', '/hongbao 10 101', '/hongbao@other_bot 10 5']) telegram.say(ANN, wrong);
     telegram.say(ANN, '/hongbao 500 5');
-    await seen(({ text }) => text === '余额不足');
+    await seen(({ text }) => text === '余额不足，还差 299.50 元');
     telegram.say(ANN, '/hongbao 0.04 5');
     await seen(({ text }) => text === '发不了：每个至少 0.01 元');
     telegram.say(ANN, '/hongbao 9999999 5');
@@ -359,6 +359,12 @@ test('the bot says to try again while the engine gives no answer, says at once t
     for (const user of [ANN, 2, 3, 4]) telegram.join(user);
     telegram.say(ANN, '/topup 10');
     await seen(({ text }) => text === '余额 10.00 元');
+    await operator(`/operator/users/tg:${ANN}/limits`, 'PUT', { daily_sent_max: 500, deposit_max: 2_000 });
+    telegram.say(ANN, '/hongbao 10 2');
+    await seen(({ text }) => text === '每天最多发 5.00 元，未扣款');
+    telegram.say(ANN, '/topup 20.01');
+    await seen(({ text }) => text === '金额太大');
+    await operator(`/operator/users/tg:${ANN}/limits`, 'PUT', { daily_sent_max: null, deposit_max: null });
     await operator('/operator/sending', 'PUT', { paused: true, reason: 'a test' });
     const before = engine.state.asked;
     const paused = telegram.say(ANN, '/hongbao 10 2');
@@ -376,7 +382,7 @@ test('the bot says to try again while the engine gives no answer, says at once t
     const [{ packet_id }] = await packets(command);
     assert.equal((await operator(`/operator/packets/${packet_id}/claims`)).claims.length, 1);
     await operator('/operator/users/tg:3/suspension', 'PUT', { reason: 'a test', grabs: true });
-    assert.equal(await press(3, message), '你的账户已停用');
+    assert.equal(await press(3, message), '你的账号已停用');
     const old = { ...message };
     await operator(`/operator/packets/${packet_id}/close`, 'POST', { reason: 'a test' });
     assert.equal(await press(4, old), '红包已关闭');
