@@ -165,6 +165,15 @@ def test_the_stack_is_the_one_that_the_file_names(machine, line):
     assert done.returncode == 0 and [words[1:3] for words, _ in calls] == [["scripts/aws/releases.py", "a-stack"]], done.stderr
 
 
+def test_the_chinese_page_has_commands_of_the_document_only():
+    page, document = ((ROOT / "docs" / name).read_text() for name in ("DEPLOY.zh-CN.md", "OPERATE.md"))
+    lines = "".join(re.findall(r"```sh\n(.*?)```", page, re.DOTALL)).splitlines()
+    commands = [line.partition(" #")[0].strip() for line in lines] + re.findall(r"`((?:make|aws) [^`]+)`", page)
+    assert len(commands) > 8
+    for command in commands:
+        assert command in document, command
+
+
 def test_an_old_python_is_named(monkeypatch):
     monkeypatch.setattr(sys, "version_info", (3, 10, 12))
     with pytest.raises(SystemExit, match="python3 is Python 3.10: install 3.11 or later"):
