@@ -118,9 +118,6 @@ HOME_REGION = "us-east-1"
 @check("region")
 def region(account):
     name = account.region
-    if name.startswith(("cn-", "us-gov-")):
-        yield "fine", f"{name} is of a partition of its own"
-        return
     listed = account.client("ec2", HOME_REGION).describe_regions(AllRegions=True)["Regions"]
     status = {one["RegionName"]: one.get("OptInStatus") for one in listed}.get(name)
     if status is None:

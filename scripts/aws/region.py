@@ -11,6 +11,7 @@ once, and gives each tool both variables.
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -19,6 +20,8 @@ if sys.version_info < (3, 11):
 
 import tomllib  # noqa: E402
 
+# China, GovCloud, the European Sovereign Cloud, and those of secret services.
+OTHER_PARTITIONS = "cn-|us-gov-|eusc-|[a-z]{2}-iso"
 ROOT = pathlib.Path(os.environ.get("HONGBAO_ROOT", pathlib.Path(__file__).resolve().parents[2]))
 
 
@@ -41,7 +44,7 @@ def stack_of(environment, root=ROOT):
 
 
 def region_of(environment, root=ROOT):
-    """The region that all tools shall use. Exits if there is none, or if two places name different ones."""
+    """The region that all tools shall use. Exits if there is none, if two places name different ones, or if the stack can't be there."""
     config = tomllib.loads((root / "samconfig.toml").read_text()).get(environment, {})
     of_sam = next((config[of]["parameters"]["region"] for of in ("deploy", "global") if "region" in config.get(of, {}).get("parameters", {})), "")
     variables = {name: os.environ.get(name, "") for name in ("AWS_REGION", "AWS_DEFAULT_REGION")}
@@ -52,6 +55,11 @@ def region_of(environment, root=ROOT):
     region = next(iter(named.values()), "") or in_profile()
     if not region:
         sys.exit("there is no region: set AWS_REGION, or region in samconfig.toml")
+    if re.match(OTHER_PARTITIONS, region):
+        sys.exit(
+            f"the stack does not deploy to {region}: China lacks Cognito, function URLs and CloudFront's functions, GovCloud lacks CloudFront, "
+            "and nobody has tried a partition of AWS other than the public one. Name a public region, such as ap-east-1"
+        )
     return region
 
 

@@ -133,6 +133,8 @@ def test_each_target_uses_the_one_region(machine, monkeypatch, target):
 def test_without_one_region_nothing_begins(machine, target):
     done, calls = machine.run("make", *target, "ENV=prod")
     assert done.returncode != 0 and "there is no region: set AWS_REGION" in done.stderr and not calls
+    done, calls = machine.run("make", *target, "ENV=prod", AWS_REGION="cn-north-1")
+    assert done.returncode != 0 and "the stack does not deploy to cn-north-1" in done.stderr and not calls
     done, calls = machine.run("make", *target, "ENV=prod", AWS_REGION="eu-west-1", AWS_DEFAULT_REGION="us-east-1")
     assert done.returncode != 0 and not calls
     assert "AWS_REGION says eu-west-1, AWS_DEFAULT_REGION says us-east-1" in done.stderr
@@ -142,6 +144,16 @@ def test_without_one_region_nothing_begins(machine, target):
     assert done.returncode != 0 and not calls
     assert "samconfig.toml says ap-east-1, AWS_REGION says eu-west-1" in done.stderr
     assert machine.run("make", *target, "ENV=prod", given="y\n")[0].returncode == 0, "samconfig.toml is enough"
+
+
+@pytest.mark.parametrize("partition", botocore.session.Session().get_available_partitions())
+def test_a_region_of_another_partition_is_refused_with_the_reasons(machine, partition):
+    for region in botocore.session.Session().get_available_regions("ec2", partition):
+        done = machine.run("scripts/aws/region.py", "dev", AWS_REGION=region)[0]
+        if partition == "aws":
+            assert done.stdout == f"{region}\n", done.stderr
+        else:
+            assert done.returncode != 0 and done.stderr.startswith(f"the stack does not deploy to {region}: "), done.stdout
 
 
 def test_nothing_is_deleted_before_the_answer(machine):
