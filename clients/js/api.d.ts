@@ -212,6 +212,7 @@ export interface paths {
          * Ask for money out of the caller's wallet
          * @description Only where the operator lets users ask (`USER_WITHDRAWALS`). The money is reserved at once, and the withdrawal is pending until the
          *     operator posts or voids it. A user has at most three that are pending. The same `id` again is the same withdrawal.
+         *     An amount below the deployment's least (`WITHDRAWAL_MIN`, 1) is a 400 on `amount` and leaves its id free. No least binds the operator.
          */
         post: operations["askWithdrawal"];
         delete?: never;

@@ -71,7 +71,7 @@ pub trait Invoke: Send + Sync + 'static {
         None
     }
 
-    /// The limits of a packet, which the page shows.
+    /// What users can send and ask for, which the page shows.
     fn limits(&self) -> Limits {
         Limits::default()
     }

@@ -24,7 +24,7 @@ pub struct Config {
     ///
     /// `DEPOSIT_MAX` (1000000000000): the most that one deposit can move, in minor units.
     pub deposit_max: Amount,
-    /// `USER_WITHDRAWALS` (`false`): whether users can ask for withdrawals.
+    /// `USER_WITHDRAWALS` (`false`): whether users can ask for withdrawals. `WITHDRAWAL_MIN` (1), the least of one, is in `policy`.
     pub user_withdrawals: bool,
     /// `REDIS_URL` (required by send, grab, view, settle and operate), `REDIS_CLUSTER` (`false`), `REDIS_CA` (`system`),
     /// `REDIS_CONNECT_TIMEOUT_MS` (1000), `REDIS_RESPONSE_TIMEOUT_MS` (500): where the hot store is.
@@ -163,6 +163,7 @@ impl Config {
         let deposit_max = MAX_MOVEMENT.minor_units();
         let deposit_max = Amount::new(reader.number("DEPOSIT_MAX", deposit_max, 1..=deposit_max));
         let user_withdrawals = reader.parsed("USER_WITHDRAWALS", false, "true or false", |text| text.parse().ok());
+        let withdrawal_min = reader.number("WITHDRAWAL_MIN", 1, 1..=MAX_MOVEMENT.minor_units());
         let daily_max = reader.number("DAILY_SENT_MAX", 0, 0..=MAX_BALANCE.minor_units());
         let daily_max = Some(Amount::new(daily_max)).filter(|most| *most > Amount::ZERO);
         let zone = reader.day_zone();
@@ -182,7 +183,11 @@ impl Config {
         let event_target = reader.wanted("EVENT_TARGET", needs == Needs::Events);
         let event_dead_letters = reader.wanted("EVENT_DEAD_LETTERS", needs == Needs::Events);
         let redis = (needs == Needs::BothStores).then(|| reader.redis());
-        let limits = Limits { slip_amount_max: Amount::new(slip_amount_max), count_max };
+        let limits = Limits {
+            slip_amount_max: Amount::new(slip_amount_max),
+            count_max,
+            withdrawal_min: Amount::new(withdrawal_min),
+        };
         let config = Self {
             table,
             policy: SendPolicy { currency, ack, limits, daily_max, day_zone: zone },

@@ -149,7 +149,7 @@ impl LedgerWiring {
     pub fn wallets(&self) -> Wallets<SdkTable> {
         let Config { policy, deposit_max, user_withdrawals, .. } = &self.config;
         Wallets::new(Arc::clone(&self.ledger), Arc::clone(&self.clock), policy.currency.clone(), *deposit_max)
-            .asked_by_users(*user_withdrawals)
+            .asked_by_users(*user_withdrawals, policy.limits.withdrawal_min)
     }
 }
 

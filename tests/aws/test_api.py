@@ -319,7 +319,7 @@ def test_only_the_distribution_reads_the_bucket(stack, distribution):
 def test_the_pages_configuration(stack, distribution, repository):
     config = json.loads(stack.outputs["PageConfig"])
     assert set(config) == set(json.loads((repository / "web/config.json").read_text()))
-    assert config["limits"] == {"slip_amount_max": 20000, "count_max": 100000}
+    assert config["limits"] == {"slip_amount_max": 20000, "count_max": 100000, "withdrawal_min": 1}
     assert (config["api"], config["local"], config["links"], config["withdrawals"]) == ("", False, "path", False)
     if stack.way == "existing":
         assert config["auth"] == {"kind": "token", "origins": ["https://app.example", "https://other.example"]}

@@ -65,7 +65,7 @@ struct Client;
 /// What the page shows of the deployment's settings.
 #[derive(Debug, Default)]
 pub struct Settings {
-    /// What can be sent.
+    /// What can be sent, and asked for.
     pub limits: Limits,
     /// Whether users can ask for withdrawals.
     pub user_withdrawals: bool,
@@ -206,7 +206,11 @@ fn config(Settings { limits, user_withdrawals }: &Settings, base_path: &str) -> 
     let config = json!({
         "auth": {"kind": "local", "users": USERS},
         "api": base_path,
-        "limits": {"slip_amount_max": limits.slip_amount_max.minor_units(), "count_max": limits.count_max},
+        "limits": {
+            "slip_amount_max": limits.slip_amount_max.minor_units(),
+            "count_max": limits.count_max,
+            "withdrawal_min": limits.withdrawal_min.minor_units(),
+        },
         "local": true,
         "links": "path",
         "profiles": "assets/characters.js",
@@ -386,7 +390,7 @@ mod tests {
     fn the_page_receives_this_deployments_limits() {
         let response = get("/config.json", &[]).unwrap();
         let config: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
-        assert_eq!(config["limits"], json!({"slip_amount_max": 20_000, "count_max": 100_000}));
+        assert_eq!(config["limits"], json!({"slip_amount_max": 20_000, "count_max": 100_000, "withdrawal_min": 1}));
         assert_eq!(config["auth"]["kind"], "local");
         assert_eq!(config["covers"], json!(["plain", "birthday", "spring", "wedding"]));
         assert_eq!(config["withdrawals"], false);

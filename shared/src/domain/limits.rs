@@ -9,7 +9,7 @@ pub const MAX_MOVEMENT: Amount = Amount::new(1_000_000_000_000);
 /// may lift a balance above it. Even then it stays an integer that every JSON client can hold (below 2^53).
 pub const MAX_BALANCE: Amount = Amount::new(1_000_000_000_000_000);
 
-/// The limits of a deployment on what can be sent. Each packet records what it was made under, so that changing one
+/// The limits of a deployment on what users can send, and ask for. Each packet records what it was made under, so that changing one
 /// never changes a packet that was sent before.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Limits {
@@ -17,6 +17,8 @@ pub struct Limits {
     pub slip_amount_max: Amount,
     /// The most slips of a packet.
     pub count_max: u32,
+    /// The least that a user can ask to withdraw.
+    pub withdrawal_min: Amount,
 }
 
 impl Limits {
@@ -43,9 +45,9 @@ impl Limits {
 }
 
 impl Default for Limits {
-    /// 200.00 a slip, 100,000 slips.
+    /// 200.00 a slip, 100,000 slips, withdrawals of 0.01.
     fn default() -> Self {
-        Self { slip_amount_max: Amount::new(20_000), count_max: Self::COUNT_CEILING }
+        Self { slip_amount_max: Amount::new(20_000), count_max: Self::COUNT_CEILING, withdrawal_min: Amount::new(1) }
     }
 }
 

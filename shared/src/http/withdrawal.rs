@@ -133,7 +133,7 @@ pub fn withdrawal_voided(
 /// The withdrawal that a request has made, now or before, and the status of the answer.
 ///
 /// # Errors
-/// `idempotency-key-reused`, `insufficient-balance`, `account-suspended`, `too-many-pending`.
+/// `invalid-request`, `idempotency-key-reused`, `insufficient-balance`, `account-suspended`, `too-many-pending`.
 pub fn withdrawal_made(outcome: WithdrawalOutcome) -> Result<(StatusCode, Withdrawal), Problem> {
     match outcome {
         WithdrawalOutcome::Made(made) => Ok((StatusCode::CREATED, made)),
@@ -143,6 +143,9 @@ pub fn withdrawal_made(outcome: WithdrawalOutcome) -> Result<(StatusCode, Withdr
         }
         WithdrawalOutcome::InsufficientBalance => {
             Err(Problem::new(Code::InsufficientBalance, "The wallet holds less than the withdrawal."))
+        }
+        WithdrawalOutcome::BelowLimit(least) => {
+            Err(Problem::field("amount", format!("must be an integer from {least} to {MAX_MOVEMENT}")))
         }
         WithdrawalOutcome::Suspended => Err(Problem::account_suspended()),
         WithdrawalOutcome::TooManyPending => Err(Problem {

@@ -31,6 +31,8 @@ pub enum WithdrawalOutcome {
     InsufficientBalance,
     /// The user is suspended; its id stays free.
     Suspended,
+    /// It is below the least that a user can ask for; its id stays free.
+    BelowLimit(Amount),
     /// The user has as many pending ones as they may have; its id stays free.
     TooManyPending,
 }

@@ -15,20 +15,21 @@ pub struct Wallets<T> {
     clock: Arc<dyn Clock>,
     currency: String,
     deposit_max: Amount,
-    users_ask: bool,
+    /// The least that users can ask for, if they can.
+    users_ask: Option<Amount>,
 }
 
 impl<T: Table> Wallets<T> {
     /// The wallets in `ledger`. All money is in `currency` (ISO 4217). No deposit is above `deposit_max`, unless the user has a limit of
     /// their own. Users can't ask for withdrawals.
     pub const fn new(ledger: Arc<Ledger<T>>, clock: Arc<dyn Clock>, currency: String, deposit_max: Amount) -> Self {
-        Self { ledger, clock, currency, deposit_max, users_ask: false }
+        Self { ledger, clock, currency, deposit_max, users_ask: None }
     }
 
-    /// The same where users can ask for withdrawals, or not.
+    /// The same where users can ask for withdrawals of `least` or more, or not.
     #[must_use]
-    pub const fn asked_by_users(mut self, users_ask: bool) -> Self {
-        self.users_ask = users_ask;
+    pub fn asked_by_users(mut self, users_ask: bool, least: Amount) -> Self {
+        self.users_ask = users_ask.then_some(least);
         self
     }
 
@@ -166,14 +167,18 @@ impl<T: Table> Wallets<T> {
         Ok(self.ledger.withdraw(user, request, None, by, self.clock.now()).await?)
     }
 
-    /// Reserves what a user asks for, once for each id. `None`: users can't ask here. What they asked for when they could is still
-    /// answered, because the answer may have been lost.
+    /// Reserves what a user asks for, once for each id. `None`: users can't ask here. What they asked for when they could, or could ask for
+    /// less, is still answered, because the answer may have been lost.
     pub async fn ask(&self, user: &UserId, request: &WithdrawalRequest) -> Result<Option<WithdrawalOutcome>, Failure> {
-        if !self.users_ask {
-            return Ok(self.ledger.withdrawn_before(user, request).await?);
-        }
-        let pending_max = Some(Limits::PENDING_WITHDRAWALS);
-        Ok(Some(self.ledger.withdraw(user, request, pending_max, None, self.clock.now()).await?))
+        let refusal = match self.users_ask {
+            None => None,
+            Some(least) if request.amount < least => Some(WithdrawalOutcome::BelowLimit(least)),
+            Some(_) => {
+                let pending_max = Some(Limits::PENDING_WITHDRAWALS);
+                return Ok(Some(self.ledger.withdraw(user, request, pending_max, None, self.clock.now()).await?));
+            }
+        };
+        Ok(self.ledger.withdrawn_before(user, request).await?.or(refusal))
     }
 
     /// A withdrawal, if there is one.
@@ -215,7 +220,7 @@ mod tests {
         let ledger = Arc::new(Ledger::new(MemoryTable::default(), Arc::new(System)));
         let wallets = |users_ask: bool| {
             Wallets::new(Arc::clone(&ledger), Arc::new(System), "CNY".to_owned(), Amount::new(100))
-                .asked_by_users(users_ask)
+                .asked_by_users(users_ask, Amount::new(1))
         };
         let id = |id: &str| id.parse::<RequestKey>().unwrap();
         let ann: UserId = "ann".parse().unwrap();

@@ -7,6 +7,7 @@ use local::Options;
 use serde_json::{Value, json};
 
 use super::api::{Api, Call, text};
+use super::coverage::{Handlers, token};
 
 async fn start() -> Api {
     let api = Api::start_with(Options { user_withdrawals: true, ..Options::ephemeral() }).await;
@@ -246,4 +247,24 @@ async fn no_user_asks_where_the_operator_does_not_let_them() {
     let ask = async || api.post("/me/withdrawals").by("alice").json(&json!({"id": "a", "amount": 1})).await;
     ask().await.refused(403, "forbidden");
     assert_eq!(api.get("/wallets/alice").await.expect(200)["balance"], 1_000);
+}
+
+#[tokio::test]
+async fn a_user_asks_for_the_least_amount_or_more_and_the_operator_decides_for_themselves() {
+    let api = start().await;
+    let [any, ten] =
+        ["1", "10"].map(|least| Handlers::over(&api, &[("USER_WITHDRAWALS", "true"), ("WITHDRAWAL_MIN", least)]));
+    let ask = async |handlers: &Handlers, id: &str, amount: u64| {
+        let body = json!({"id": id, "amount": amount}).to_string();
+        handlers.answer(("POST", "/me/withdrawals"), token("alice"), &body).await
+    };
+    ask(&any, "before", 9).await.expect(201);
+    let refused = ask(&ten, "a", 9).await;
+    assert_eq!(refused.refused(400, "invalid-request"), ["amount"]);
+    assert_eq!(refused.json()["errors"][0]["reason"], "must be an integer from 10 to 1000000000000");
+    ask(&ten, "a", 10).await.expect(201);
+    ask(&ten, "before", 9).await.expect(200);
+    ask(&ten, "before", 8).await.refused(422, "idempotency-key-reused");
+    let signed = json!({"iam": {"userArn": "arn:aws:iam::123456789012:user/ann"}});
+    ten.answer(("PUT", "/wallets/alice/withdrawals/own"), signed, r#"{"amount":1}"#).await.expect(201);
 }
