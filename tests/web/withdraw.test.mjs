@@ -148,7 +148,7 @@ browse('the form says what it does not take', async () => {
   const alice = await owner(1_000);
   const page = await statement({ name: alice });
   for (const [typed, says] of /** @type {const} */ ([
-    ['0', /^¥0\.01 to ¥10\.00$/],
+    ['0', /^The least you can withdraw is ¥0\.01$/],
     ['10.01', /^¥0\.01 more than your balance$/],
     ['1,234', /could be 1234, or 1 point 234/],
     ['-5', /no amount that we can read/],
@@ -205,6 +205,28 @@ browse('each refusal has its words, and is not asked for again', async () => {
   await assertSoon(async () => (await page.locator('#withdraw').count()) === 0);
   assert.equal(await textOf(page, '.withdraw'), 'You can’t ask for withdrawals here.');
   assert.deepEqual((await withdrawals(alice)).map((/** @type {any} */ { id }) => id), ['c', 'b', 'a']);
+});
+
+browse('the form names the least amount, and takes no less', async () => {
+  const bounded = await startStack({ WITHDRAWAL_MIN: '10' }, ['--user-withdrawals']);
+  try {
+    const [name, ofBounded] = [someone('owner'), apiOf(bounded.url)];
+    await ofBounded(name, 'PUT', `/wallets/${name}/deposits/d`, { amount: 19 });
+    for (const [locale, says] of /** @type {const} */ ([['zh-CN', '单笔至少提现 ¥0.10'], ['zh-TW', '單筆至少提領 ¥0.10'], ['en-US', 'The least you can withdraw is ¥0.10']])) {
+      const page = await person({ name, locale });
+      await page.goto(`${bounded.url}/#/mine/statement`);
+      await page.waitForSelector('#withdraw');
+      assert.match(await textOf(page, '#withdraw-hint'), /^¥0\.10 .+ ¥0\.19$/);
+      await page.fill('#withdraw', '0.09');
+      assert.deepEqual([await textOf(page, '#withdraw-hint'), await page.isDisabled('.withdraw [type=submit]')], [says, true]);
+      if (locale !== 'en-US') continue;
+      await ask(page, '0.1');
+      await page.waitForSelector('.withdraw .state a, .history .tag.pending');
+      await assertSoon(async () => (await textOf(page, '#withdraw-hint')) === says);
+    }
+  } finally {
+    await bounded.stop();
+  }
 });
 
 browse('where users may not ask there is no form, but what is pending shows', async () => {

@@ -11,7 +11,7 @@ export { number } from './i18n.js';
  * @typedef {object} Config
  * @property {import('./session.js').Auth} auth
  * @property {string} api
- * @property {{slip_amount_max: number, count_max: number}} limits
+ * @property {{slip_amount_max: number, count_max: number, withdrawal_min?: number}} limits
  * @property {boolean} local Whether this is the local stack, where every caller is the operator.
  * @property {'fragment' | 'path'} links `path` if the server answers /p/<id> with the page, so that links look like packets.
  * @property {string} [profiles] The module of the embedding app that knows users' names and pictures.

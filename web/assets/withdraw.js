@@ -2,7 +2,7 @@
 
 import { Problem, newKey } from '../client/hongbao.js';
 import { tab } from './browser.js';
-import { api, currency, endSession, me, minorDigits, money } from './context.js';
+import { api, config, currency, endSession, me, minorDigits, money } from './context.js';
 import { h } from './dom.js';
 import { language, t } from './i18n.js';
 import { inWords, readAmount, writeAmount } from './input.js';
@@ -78,11 +78,11 @@ export class WithdrawForm {
     if ('wrong' in reading) return { amount: null, wrong: this.input.value.trim() && misread(reading, typed(EXAMPLE)) };
     const { minor: amount } = reading;
     if (amount > this.balance) return { amount, wrong: t('send.bad.balance', { short: money(amount - this.balance) }) };
-    return { amount, wrong: amount < 1 ? this.#range() : '' };
+    return { amount, wrong: amount < least() ? tooLittle() : '' };
   }
 
   #range() {
-    return this.balance > 0 ? t('withdraw.hint', { least: money(1), most: money(this.balance) }) : '';
+    return this.balance < least() ? tooLittle() : t('withdraw.hint', { least: money(least()), most: money(this.balance) });
   }
 
   #update() {
@@ -169,6 +169,10 @@ export class WithdrawForm {
     if (wallet && !this.signal.aborted) this.onWallet(wallet);
   }
 }
+
+/** The least that users can ask for. A `config.json` of before this limit has none. */
+const least = () => config.limits.withdrawal_min ?? 1;
+const tooLittle = () => t('withdraw.least', { least: money(least()) });
 
 /** An amount as users type it. @param {number} minor */
 const typed = (minor) => writeAmount(minor, minorDigits());

@@ -222,6 +222,7 @@ const english = {
   'withdrawal.voided': 'Came back',
   'withdraw.amount': 'Amount to withdraw',
   'withdraw.hint': '{least} to {most}',
+  'withdraw.least': 'The least you can withdraw is {least}',
   'withdraw.submit': 'Withdraw',
   'withdraw.asking': 'Asking…',
   'withdraw.done': 'You asked for {amount}. The statement shows how far it is.',

@@ -221,6 +221,7 @@ export const texts = {
   'withdrawal.voided': '已退回',
   'withdraw.amount': '提现金额',
   'withdraw.hint': '{least} 到 {most}',
+  'withdraw.least': '单笔至少提现 {least}',
   'withdraw.submit': '提现',
   'withdraw.asking': '提交中…',
   'withdraw.done': '已申请提现 {amount}。进展请看账单。',

@@ -221,6 +221,7 @@ export const texts = {
   'withdrawal.voided': '已退還',
   'withdraw.amount': '提領金額',
   'withdraw.hint': '{least} 到 {most}',
+  'withdraw.least': '單筆至少提領 {least}',
   'withdraw.submit': '提領',
   'withdraw.asking': '送出中…',
   'withdraw.done': '已申請提領 {amount}。進度請看收支明細。',
