@@ -5,7 +5,8 @@ PROVIDER_URL=https://pay.example PROVIDER_SECRET=whsec_C2FVsBQIhrscChlQIMV+b5sSY
 
 It takes WithdrawalRequested at / and the provider's notices at /provider. Run as many as you like. It stores nothing, may be killed at
 any line, and finds what it lost among the pending withdrawals. DEPLOYMENT is a name that no other deployment has. Never change it: each
-payment's number is made from it. Put your provider's API into `definitely_paid` and `is_unknown`, and its signature into `is_genuine`.
+payment's number is made from it. Put your provider's API into `definitely_paid` and `is_unknown`, its signature into `is_genuine`, and the
+way to your users into `tell_user`.
 The provider must keep each number, pay it at most once, and never change a final status.
 More settings: HONGBAO_URL; HOST and PORT; SWEEP_S; PROVIDER_TIMEOUT_S.
 """
@@ -30,7 +31,9 @@ PROVIDER_URL, DEPLOYMENT = os.environ.get("PROVIDER_URL", "").rstrip("/"), os.en
 SECRET, PROVIDER_SECRET = os.environ.get("WEBHOOK_SECRET"), os.environ.get("PROVIDER_SECRET")
 ADDRESS = os.environ.get("HOST", "127.0.0.1"), int(os.environ.get("PORT", "8080"))
 SWEEP_S, TIMEOUT_S = float(os.environ.get("SWEEP_S", "60")), float(os.environ.get("PROVIDER_TIMEOUT_S", "10"))
-PAID, UNPAID, UNDECIDED = {"paid", "partial"}, {"failed", "cancelled", "rejected"}, {"processing"}  # The provider's statuses.
+# The provider's statuses; why it did not pay, as the user reads it.
+PAID, UNDECIDED = {"paid", "partial"}, {"processing", "waiting"}
+UNPAID = {"failed": None, "cancelled": None, "rejected": None, "closed": "You did not confirm it in time."}
 waiting, WAITING_MAX, BODY_MAX, pool = set(), 1000, 1 << 16, ThreadPoolExecutor(9)  # One thread takes webhooks.
 
 
@@ -59,8 +62,13 @@ def is_unknown(name):
         return True
 
 
+def tell_user(name, package_info):
+    """Passes on what the user must open, or the provider closes the transfer: WeChat Pay after 24 hours. Each look passes it on again."""
+    print(json.dumps({"withdrawal": name, "package_info": package_info}) + "\n", end="", flush=True)
+
+
 def definitely_paid(name, amount, currency):
-    """Returns how many fen the provider paid, 0 if it will never pay, and None in doubt. A repeat asks about the same transfer."""
+    """Returns how many fen the provider paid, or 0 and why it will never pay, and None in doubt. A repeat asks about the same transfer."""
     url, note = transfer_of(name), f"{DEPLOYMENT}/{name}"
     transfer = call("PUT", url, {"payee": name.split("/")[0], "amount": amount, "currency": currency, "attach": note}, TIMEOUT_S)
     status, paid = transfer["status"], transfer["paid_amount"]
@@ -68,7 +76,9 @@ def definitely_paid(name, amount, currency):
     is_final = type(paid) is int and (status in PAID and 0 < paid <= amount or status in UNPAID and paid == 0)
     if not is_ours or not is_final and (paid or status not in UNDECIDED):
         logging.error("%s: a person must look, the provider answers %s", name, transfer)
-    return paid if is_ours and is_final else None
+    elif status == "waiting":
+        tell_user(name, transfer["package_info"])
+    return (paid, UNPAID.get(status)) if is_ours and is_final else (None, None)
 
 
 def carry_out(name):
@@ -81,9 +91,9 @@ def carry_out(name):
         return
     if call("GET", f"{HONGBAO_URL}/wallets/{quote(withdrawal['user_id'])}").get("suspension") and is_unknown(name):
         return logging.warning("%s: held back, the user is suspended", name)  # A sweep looks again.
-    paid = definitely_paid(name, withdrawal["amount"], withdrawal["currency"])
+    paid, reason = definitely_paid(name, withdrawal["amount"], withdrawal["currency"])
     if paid is not None:  # A 409 says that it was ended otherwise: by hand, or the provider changed a final status. A person must look.
-        call("POST", f"{path}/post", {"amount": paid}) if paid else call("POST", f"{path}/void")
+        call("POST", f"{path}/post", {"amount": paid}) if paid else call("POST", f"{path}/void", {"reason": reason})
 
 
 def guarded(action, *arguments):

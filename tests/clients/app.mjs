@@ -55,11 +55,14 @@ export async function start(program, args, { cwd, env, stderr = 'inherit' }, rea
     child.kill(signal);
     if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
   };
-  for await (const line of createInterface({ input: /** @type {import('node:stream').Readable} */ (child.stdout) })) {
-    const said = ready.exec(line)?.[1];
-    if (said) return { said, stop };
-  }
-  throw new Error(`${program} ended before it was ready`);
+  /** The other lines that it prints. @type {string[]} */
+  const printed = [];
+  const lines = createInterface({ input: /** @type {import('node:stream').Readable} */ (child.stdout) });
+  const said = await new Promise((resolve, reject) => {
+    lines.on('line', (line) => (ready.test(line) ? resolve(ready.exec(line)?.[1]) : printed.push(line)));
+    lines.once('close', () => reject(new Error(`${program} ended before it was ready`)));
+  });
+  return { said: String(said), stop, printed };
 }
 
 /** Returns a port that nobody listens at. */

@@ -136,6 +136,7 @@ test('only a final answer of the provider ends a withdrawal, and an old event pa
       failed: [{ ...final, status: 'failed', paid: 0 }, 'voided', 0],
       cancelled: [{ ...final, status: 'cancelled', paid: 0 }, 'voided', 0],
       rejected: [{ ...final, status: 'rejected', paid: 0 }, 'voided', 0],
+      closed: [{ ...final, status: 'closed', paid: 0 }, 'voided', 0],
       waits: [{ ...final, afterMs: 2 ** 30 }, 'pending', null],
       unknown: [{ ...final, status: 'reversed', paid: 0 }, 'pending', null],
       'paid-nothing': [{ ...final, paid: 0 }, 'pending', null],
@@ -194,6 +195,34 @@ test('only a final answer of the provider ends a withdrawal, and an old event pa
     for (const { id } of wishes) await until(async () => (await ask('GET', pathOf({ user, id }))).status !== 'pending');
     assert.equal(asked(ended), before, 'nobody asks about what has ended');
     assert.equal((await ask('GET', `/wallets/${user}`)).pending, 0);
+  } finally {
+    await provider.stop();
+    await stop();
+  }
+});
+
+test('a payee learns what to open, and one who does not in time has the money back and knows why', async () => {
+  const { workers, worker, ask, stop } = await company(0);
+  const provider = new Provider(SEED);
+  try {
+    const [opened, missed] = ['opened', 'missed'].map((id) => ({ user: 'ann', id, amount: 300 }));
+    if (!opened || !missed) assert.fail();
+    for (const [wish, afterMs] of /** @type {const} */ ([[opened, 2 ** 30], [missed, 1_500]])) {
+      provider.fates.set(numberOf(nameOf(wish)), { status: 'closed', paid: 0, afterMs, waits: true });
+    }
+    const url = await provider.start();
+    workers.push(await worker(url, 0.2));
+    await ask('PUT', '/wallets/ann/deposits/d', { amount: 600 });
+    for (const wish of [opened, missed]) await ask('POST', '/me/withdrawals', { id: wish.id, amount: wish.amount }, 'ann');
+    const told = () => new Map(workers[0]?.printed.map((line) => JSON.parse(line)).map(({ withdrawal, package_info }) => [withdrawal, package_info]));
+    await until(async () => told().size === 2);
+    assert.equal((await ask('GET', pathOf(opened))).status, 'pending', 'nobody has opened it');
+    provider.confirm(told().get('ann/opened'));
+    await until(async () => (await ask('GET', pathOf(opened))).status === 'posted');
+    await until(async () => (await ask('GET', pathOf(missed))).status === 'voided');
+    assert.equal((await ask('GET', pathOf(missed))).void_reason, 'You did not confirm it in time.');
+    const { balance, pending } = await ask('GET', '/wallets/ann');
+    assert.deepEqual([balance, pending], [300, 0]);
   } finally {
     await provider.stop();
     await stop();

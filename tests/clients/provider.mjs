@@ -5,7 +5,7 @@ import { createHash, createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 
-/** @typedef {{status: string, paid: number, afterMs: number, says?: object, code?: number}} Fate the last status, the fen that it pays, and when. `says` replaces fields of its answers, `code` their status */
+/** @typedef {{status: string, paid: number, afterMs: number, waits?: boolean, says?: object, code?: number}} Fate the last status, the fen that it pays, and when. If it `waits`, the payee may confirm it before. `says` replaces fields of its answers, `code` their status */
 // No answer, and it accepts: before (lost), never (unheard), later (late). An answer that never ends (held), an error, or an old status (stale).
 /** @typedef {'lost' | 'unheard' | 'held' | 'late' | 500 | 429 | 404 | 'stale'} Fault */
 /** @typedef {{number: string, amount: number, attach: string, fate: Fate, isFinal: boolean}} Transfer */
@@ -71,6 +71,14 @@ export class Provider {
     await new Promise((resolve) => this.#server.close(resolve));
   }
 
+  /** Its payee confirms a transfer. It is paid, if it still waits. @param {string} package_info */
+  confirm(package_info) {
+    const transfer = [...this.transfers.values()].find(({ number }) => packageOf(number) === package_info);
+    if (!transfer || transfer.isFinal) return;
+    Object.assign(transfer.fate, { status: 'paid', paid: transfer.amount });
+    this.#decide(transfer);
+  }
+
   /** @param {string} number @param {number} turn @returns {Fault | undefined} */
   #faultOf(number, turn) {
     const { seed, faults } = this.#options;
@@ -82,12 +90,13 @@ export class Provider {
   #fateOf(number, amount) {
     const { seed, waitMs } = this.#options;
     const [which, wait] = [chance(seed, number, 'fate'), chance(seed, number, 'wait')];
-    // A third decides at once. The others wait for the payee's confirmation, a few for long.
+    // A third decides at once, a few take long. Half of the others wait for the payee.
     const afterMs = wait < 1 / 3 ? 0 : wait * waitMs * (wait > 0.97 ? 3 : 1);
+    const waits = wait > 2 / 3;
     const part = Math.max(1, Math.floor(amount * chance(seed, number, 'part')));
-    if (which < 0.12 && part < amount) return { status: 'partial', paid: part, afterMs };
-    if (which > 0.76) return { status: ['failed', 'cancelled', 'rejected'][Math.floor((which - 0.76) / 0.08)] ?? 'rejected', paid: 0, afterMs };
-    return { status: 'paid', paid: amount, afterMs };
+    if (which < 0.12 && part < amount) return { status: 'partial', paid: part, afterMs, waits };
+    if (which > 0.76) return { status: waits ? 'closed' : (['failed', 'cancelled', 'rejected'][Math.floor((which - 0.76) / 0.08)] ?? 'rejected'), paid: 0, afterMs, waits };
+    return { status: 'paid', paid: amount, afterMs, waits };
   }
 
   /** @param {string} number @param {number} amount @param {string} attach */
@@ -104,6 +113,7 @@ export class Provider {
 
   /** The one place where it pays. @param {Transfer} transfer */
   #decide(transfer) {
+    if (transfer.isFinal) return;
     const { number, fate } = transfer;
     transfer.isFinal = true;
     count(this.seen, fate.status);
@@ -118,8 +128,9 @@ export class Provider {
 
   /** What it says of a transfer. @param {Transfer} transfer @param {boolean} [isOld] as it was before the decision */
   #shown({ number, amount, attach, fate, isFinal }, isOld = false) {
-    const [status, paid_amount] = isFinal && !isOld ? [fate.status, fate.paid] : ['processing', 0];
-    return { number, amount, attach, status, paid_amount };
+    if (isFinal && !isOld) return { number, amount, attach, status: fate.status, paid_amount: fate.paid };
+    const open = fate.waits ? { status: 'waiting', package_info: packageOf(number) } : { status: 'processing' };
+    return { number, amount, attach, ...open, paid_amount: 0 };
   }
 
   /** @param {number} ms @param {() => void} action */
@@ -131,6 +142,9 @@ export class Provider {
     this.#timers.add(timer);
   }
 }
+
+/** What a payee opens to confirm a transfer. @param {string} number */
+const packageOf = (number) => `package of ${number}`;
 
 /** Returns what a request says, or {} if the caller was killed while it sent. @param {import('node:http').IncomingMessage} request @returns {Promise<any>} */
 async function read(request) {
