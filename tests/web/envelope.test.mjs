@@ -5,7 +5,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { api, assertAccessible, browse, fund, grab, isInView, packet, person, pictures, someone, stack, startBrowser, textOf, yuan } from './harness.mjs';
+import { api, assertAccessible, assertSoon, browse, fund, grab, isInView, packet, person, pictures, someone, stack, startBrowser, textOf, yuan } from './harness.mjs';
 
 const COVERS = ['plain', 'spring', 'wedding', 'birthday'];
 const LOCALES = ['zh-CN', 'zh-TW', 'en-US'];
@@ -246,5 +246,29 @@ browse('people have names and pictures in the page’s language', async () => {
     assert.equal(await textOf(page, '.envelope .from'), sender);
     assert.equal(await textOf(page, '.claim .name'), winner);
     await page.waitForFunction(() => [...document.querySelectorAll('.claim img, .from img')].filter((image) => /** @type {HTMLImageElement} */ (image).naturalWidth > 0).length === 2);
+  }
+});
+
+browse('nobody is the luckiest of equal packets, of one slip, of a single claim, or of amounts that are all the same', async () => {
+  for (const [terms, hasBest] of /** @type {const} */ ([
+    [{ split: 'equal', total_amount: 600, count: 2 }, false],
+    [{ total_amount: 600, count: 1 }, false],
+    [{ total_amount: 600, count: 3, expires_in_s: 2 }, false],
+    [{ total_amount: 2, count: 2 }, false],
+    [{ total_amount: 600, count: 2 }, true],
+  ])) {
+    const { id, link } = await packet(terms);
+    const [first, second] = [someone('first'), someone('second')];
+    await grab(first, id);
+    if (terms.count === 2) await grab(second, id);
+    await assertSoon(async () => {
+      await api(first, 'POST', '/_local/settle');
+      return (await api(first, 'GET', `/packets/${id}`)).best !== null;
+    });
+    const winner = (await api(first, 'GET', `/packets/${id}`)).best.user_id;
+    const page = await person({ name: winner });
+    await page.goto(link);
+    await page.waitForSelector('.claim');
+    assert.deepEqual([await page.isVisible('.luck'), await page.locator('.claim.best .crown').count()], [hasBest, Number(hasBest)], JSON.stringify(terms));
   }
 });

@@ -116,7 +116,7 @@ export class ResultRoom {
     // Before the win is in the packet, so is what was left before it.
     this.left.textContent = !packet.mine ? '' : hasReached(packet.limit) ? t('grab.limit') : leftToWin(packet.limit);
     this.left.hidden = !this.left.textContent;
-    this.luck.hidden = packet.best?.user_id !== me();
+    this.luck.hidden = luckiest(packet)?.user_id !== me();
     this.after.replaceChildren(...this.#story().map((text) => h('p', null, text)));
     this.luck.closest('.ticket')?.classList.toggle('best', !this.luck.hidden);
     const mark = [h('span', { class: 'mark' }, t('grab.fair.check')), tick()];
@@ -161,6 +161,11 @@ export class ResultRoom {
     scrollTo(0, 0);
     say(this.#got === null ? (this.#heading.textContent ?? '') : `${t('grab.got')} ${money(this.#got)}`);
   }
+}
+
+/** Returns the luckiest claim. Without luck, or against nobody, it is none. @param {import('./screen.js').Packet} packet */
+function luckiest({ split, count, total_amount, claimed_count, best }) {
+  return split === 'random' && total_amount > count && claimed_count > 1 ? best : null;
 }
 
 /** @param {number} amount */
@@ -255,7 +260,8 @@ export class ClaimsList {
     this.none.textContent = t(status === 'open' || status === 'scheduled' ? 'grab.nobody' : 'grab.nobody.over');
     this.none.hidden = claimed_count > 0 || this.#claims.length > 0;
     this.foot.replaceChildren(refunded_amount > 0 ? h('p', { class: 'hint' }, t(packet.sender_id === me() ? 'mine.refunded' : 'grab.refunded', { amount: money(refunded_amount) })) : '');
-    const { mine, best } = packet;
+    const { mine } = packet;
+    const best = luckiest(packet);
     /** @type {Shown[]} */
     const pinned = [];
     if (mine) pinned.push({ ...mine, user_id: me() });
@@ -270,14 +276,14 @@ export class ClaimsList {
 
   #changed() {
     this.#head();
-    const { best, claimed_count } = this.#live.packet;
+    const best = luckiest(this.#live.packet);
     for (const claim of this.#claims) {
       const row = this.#rows.get(claim.slip);
       if (!row || claim.best === (claim.user_id === best?.user_id)) continue;
       claim.best = claim.user_id === best?.user_id;
       row.replaceWith(this.#row(claim));
     }
-    if (claimed_count > this.#seen) void this.#readNewer();
+    if (this.#live.packet.claimed_count > this.#seen) void this.#readNewer();
   }
 
   /** Reads the first page, or the next one. */
@@ -353,7 +359,7 @@ export class ClaimsList {
   #add(claim, at) {
     if (this.#slips.has(claim.slip)) return false;
     this.#slips.add(claim.slip);
-    claim.best = claim.user_id === this.#live.packet.best?.user_id;
+    claim.best = claim.user_id === luckiest(this.#live.packet)?.user_id;
     this.#claims.splice(at, 0, claim);
     return true;
   }
