@@ -296,6 +296,27 @@ browse('a scheduled packet counts down by the server’s clock and opens in that
   }
 });
 
+browse('a passphrase can be typed in before the start, and opens the packet from that second on', async () => {
+  const { link } = await packet({ passphrase: 'sesame', starts_at: new Date(Date.now() + 5_000).toISOString() });
+  const page = await person({ name: someone() });
+  let asked = 0;
+  page.on('request', (request) => {
+    if (request.url().endsWith('/grab')) asked += 1;
+  });
+  await page.goto(link);
+  await page.waitForSelector('.starts span');
+  await page.click('#word');
+  await page.keyboard.type('sesame');
+  await page.keyboard.press('Enter');
+  assert.equal(await page.inputValue('#word'), 'sesame');
+  assert.equal(await page.isDisabled('.asks button'), true);
+  await page.waitForSelector('#open:enabled');
+  assert.equal(asked, 0, 'nothing is sent before the start');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('.result[data-outcome=grabbed]');
+  assert.equal(asked, 1);
+});
+
 browse('the end and the day of a claim go by the server’s time', async () => {
   const { link, id } = await packet({ expires_in_s: 3_600, count: 2 });
   await api(someone(), 'POST', `/packets/${id}/grab`, {});

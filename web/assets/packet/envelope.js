@@ -45,7 +45,8 @@ export class ClosedEnvelope {
     const canOpen = !(isMine && packet.recipients && !packet.recipients.includes(me()));
     this.button = h('button', { class: 'coin', id: 'open', 'aria-label': t('grab.openLabel', { sender: isolated(sender) }) }, coinFace());
     this.word = h('input', { id: 'word', autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false', placeholder: t('grab.passphrase'), 'aria-label': t('grab.passphrase'), 'aria-describedby': 'status', 'aria-invalid': 'false' });
-    this.asks = h('form', { class: 'asks', hidden: !packet.has_passphrase || !canOpen }, this.word, h('button', { class: 'button gold', type: 'submit' }, t('grab.open')));
+    this.submit = h('button', { class: 'button gold', type: 'submit' }, t('grab.open'));
+    this.asks = h('form', { class: 'asks', hidden: !packet.has_passphrase || !canOpen }, this.word, this.submit);
     this.status = h('p', { class: 'envelope-status', id: 'status', role: 'status' });
     this.time = h('p', { class: 'ends' });
     this.clock = h('p', { class: 'starts', role: 'timer', hidden: true });
@@ -130,10 +131,9 @@ export class ClosedEnvelope {
 
   /** Counts down to the start; from that very second on the coin can be pressed. @param {number} startMs @param {() => void} go */
   #await(startMs, go) {
-    this.button.disabled = true;
+    this.#lock(true);
     this.drawn.classList.add('early');
     this.clock.hidden = false;
-    this.asks.inert = true;
     countDown(
       startMs,
       (leftMs) => {
@@ -142,14 +142,18 @@ export class ClosedEnvelope {
         if (seconds > 0 && seconds <= ON_COIN_S) this.button.firstElementChild?.replaceChildren(...glyphs(String(seconds)));
         if (leftMs > 0) return;
         this.button.firstElementChild?.replaceChildren(glyph('開'));
-        this.button.disabled = false;
+        this.#lock(false);
         this.drawn.classList.remove('early');
         this.clock.hidden = true;
-        this.asks.inert = false;
         go();
       },
       this.#signal,
     );
+  }
+
+  /** The passphrase can be typed all the same. @param {boolean} isLocked */
+  #lock(isLocked) {
+    this.button.disabled = this.submit.disabled = isLocked;
   }
 
   /** Opens; without the passphrase that it needs, it asks for that. */
@@ -261,17 +265,13 @@ export class ClosedEnvelope {
   /** Lets the user wait after too many wrong passphrases, and tells how long. @param {number} seconds */
   #block(seconds) {
     this.#blockedUntil = serverNow() + seconds * 1000;
-    this.button.disabled = true;
+    this.#lock(true);
     this.word.setAttribute('aria-invalid', 'true');
-    const submit = this.asks.querySelector('button');
-    submit?.setAttribute('disabled', '');
     countDown(
       this.#blockedUntil,
       (leftMs) => {
         this.status.textContent = leftMs > 0 ? t('grab.passphrase.wait', { count: Math.ceil(leftMs / 1000) }) : t('grab.passphrase.ask');
-        if (leftMs > 0) return;
-        this.button.disabled = false;
-        submit?.removeAttribute('disabled');
+        if (leftMs === 0) this.#lock(false);
       },
       this.#signal,
     );
