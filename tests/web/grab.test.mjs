@@ -370,76 +370,190 @@ browse('the coin can be pressed before the modules are there, once, and the pres
   }
 });
 
-browse('a slow grab: the page says so, and the grab takes effect once', async () => {
-  const { link, id } = await packet();
-  const user = someone();
-  const page = await person({ name: user, locale: 'en-US' });
-  let isSlow = true;
-  await page.route('**/grab', async (route) => {
-    if (isSlow) await new Promise((resolve) => setTimeout(resolve, 3_500));
-    isSlow = false;
-    await route.continue();
-  });
-  await page.goto(link);
-  await page.click('#open');
-  await page.waitForSelector('.envelope.slow');
-  assert.match(await textOf(page, '.envelope-status'), /network is slow/);
-  await page.waitForSelector('.result[data-outcome=grabbed]');
-  assert.equal((await api(user, 'GET', `/packets/${id}`)).claimed_count, 1);
+browse('while no answer comes, the page says so within seconds, in each language, and asks once for any number of taps', async () => {
+  for (const [locale, says] of /** @type {const} */ ([
+    ['zh-CN', '还没有收到回应 正在抢…还不知道有没有抢到。'],
+    ['zh-TW', '還沒有收到回應 正在搶…還不知道有沒有搶到。'],
+    ['en-US', 'No answer yet Trying… We don’t know yet whether you got one.'],
+  ])) {
+    const { link, id } = await packet();
+    const user = someone();
+    const page = await person({ name: user, locale });
+    let asked = 0;
+    /** @type {() => void} */
+    let answer = () => {};
+    const held = new Promise((resolve) => {
+      answer = () => resolve(null);
+    });
+    await page.route('**/grab', async (route) => {
+      asked += 1;
+      await held;
+      await route.continue();
+    });
+    await page.goto(link);
+    await page.click('#open');
+    const began = Date.now();
+    await page.waitForSelector('.envelope.slow');
+    assert.ok(Date.now() - began < 5_000);
+    assert.equal(await textOf(page, '.envelope-status'), says);
+    await page.evaluate(() => document.getElementById('open')?.click());
+    await assertAccessible(page, `no answer, in ${locale}`);
+    answer();
+    await page.waitForSelector('.result[data-outcome=grabbed]');
+    assert.deepEqual([asked, (await api(user, 'GET', `/packets/${id}`)).claimed_count], [1, 1]);
+  }
 });
 
-browse('no answer: the page says so, and a retry shows the slip that the first try won', async () => {
-  const { link, id } = await packet();
-  const user = someone();
-  const page = await person({ name: user, locale: 'en-US', allow: /net::ERR_FAILED/ });
-  let isBroken = true;
-  await page.route('**/grab', async (route) => {
-    if (!isBroken) return route.continue();
-    // The service carries out the grab; its answer is lost.
-    await route.fetch();
-    await route.abort();
-  });
-  await page.goto(link);
-  await page.click('#open');
-  await page.waitForSelector('.notice[data-kind=no-answer]', { timeout: 30_000 });
-  isBroken = false;
-  await page.click('.notice button');
-  await page.waitForSelector('.result[data-outcome=grabbed]');
-  const seen = await api(user, 'GET', `/packets/${id}`);
-  assert.deepEqual([seen.claimed_count, seen.mine.amount], [1, await yuan(page)]);
+browse('lost answers: the page says what it knows, and shows by itself the slip that the first try won', async () => {
+  for (const isSeen of [true, false]) {
+    const { link, id } = await packet();
+    const user = someone();
+    const page = await person({ name: user, allow: /net::ERR_FAILED/ });
+    let tries = 0;
+    await page.route('**/grab', async (route) => {
+      tries += 1;
+      if (isSeen || tries < 3) {
+        // The service carries out the grab; its answer is lost.
+        await route.fetch();
+        return route.abort();
+      }
+      return route.continue();
+    });
+    // Without other news, it is the answer to a later try that shows the slip.
+    if (!isSeen) {
+      await page.route(`**/packets/${id}`, async (route) => {
+        const response = await route.fetch();
+        await route.fulfill({ response, json: { ...(await response.json()), mine: null } });
+      });
+    }
+    await page.goto(link);
+    await page.click('#open');
+    await page.waitForSelector('.envelope.slow');
+    assert.equal(await textOf(page, '.envelope-status'), '没有收到回应 正在抢…还不知道有没有抢到。');
+    await page.waitForSelector('.result[data-outcome=grabbed]');
+    await page.unroute(`**/packets/${id}`);
+    const seen = await api(user, 'GET', `/packets/${id}`);
+    assert.deepEqual([seen.claimed_count, seen.mine.amount], [1, await yuan(page)]);
+  }
 });
 
-browse('a busy service is asked again after Retry-After', async () => {
-  const { link } = await packet();
-  const page = await person({ name: someone(), allow: /status of 503/ });
-  let left = 2;
+browse('a busy service is asked again by itself, later each time, and never before Retry-After', async () => {
+  const { link, id } = await packet();
+  const user = someone();
+  const page = await person({ name: user, allow: /status of 503/ });
+  /** @type {number[]} */
+  const asked = [];
   await page.route('**/grab', (route) => {
-    left -= 1;
-    if (left < 0) return route.continue();
-    return route.fulfill({ status: 503, headers: { 'Retry-After': '1' }, contentType: 'application/problem+json', body: JSON.stringify({ code: 'unavailable' }) });
+    asked.push(Date.now());
+    // More often than a client tries by itself.
+    return asked.length > 5 ? route.continue() : route.fulfill(busy(asked.length === 1 ? '3' : '0'));
   });
   await page.goto(link);
   await page.click('#open');
   await page.waitForSelector('.envelope.slow');
-  await page.waitForSelector('.result[data-outcome=grabbed]');
+  assert.equal(await textOf(page, '.envelope-status'), '人太多了，稍等一下 正在抢…还不知道有没有抢到。');
+  assert.equal(await page.isDisabled('#open'), true);
+  await page.waitForSelector('.result[data-outcome=grabbed]', { timeout: 60_000 });
+  const waits = asked.slice(1).map((at, i) => at - Number(asked[i]));
+  assert.ok(Number(waits[0]) >= 3_000 && Number(waits[4]) > Number(waits[1]) && Math.max(...waits) < 23_000, `${waits}`);
+  assert.equal((await api(user, 'GET', `/packets/${id}`)).mine.amount, await yuan(page));
 });
 
-browse('offline: the page says so, and goes on by itself', async () => {
-  const { link } = await packet();
-  const page = await person({ name: someone(), allow: /ERR_INTERNET_DISCONNECTED/ });
+browse('once the packet is over, a page that has had no answer leaves the next try to the user', async () => {
+  const { link, id } = await packet({ count: 1 });
+  const page = await person({ name: someone(), allow: /status of 503/ });
+  let isBusy = true;
+  await page.route('**/grab', (route) => (isBusy ? route.fulfill(busy('0')) : route.continue()));
   await page.goto(link);
-  await page.waitForSelector('#open');
-  await page.context().setOffline(true);
   await page.click('#open');
-  await page.waitForSelector('.notice[data-kind=offline]', { timeout: 30_000 });
-  let tries = 0;
-  page.on('request', (request) => {
-    if (request.url().endsWith('/grab')) tries += 1;
-  });
-  await page.context().setOffline(false);
-  await page.waitForSelector('.result[data-outcome=grabbed]');
-  assert.equal(tries, 1);
+  await page.waitForSelector('.envelope.slow');
+  await grab(someone(), id);
+  await page.waitForSelector('.notice[data-kind=no-answer]', { timeout: 40_000 });
+  assert.match(await textOf(page, '.notice'), /还不知道你有没有抢到/);
+  isBusy = false;
+  await page.click('.notice button');
+  await page.waitForSelector('.result[data-outcome=sold_out]');
 });
+
+browse('offline: the page says so in each language, and goes on by itself', async () => {
+  for (const [locale, says] of /** @type {const} */ ([
+    ['zh-CN', '网络断开了 一恢复就自动继续。'],
+    ['zh-TW', '網路斷線了 連線恢復後會自動繼續。'],
+    ['en-US', 'You’re offline We’ll carry on by ourselves as soon as you’re back.'],
+  ])) {
+    const { link } = await packet();
+    const page = await person({ name: someone(), locale, allow: /ERR_INTERNET_DISCONNECTED/ });
+    await page.goto(link);
+    await page.waitForSelector('#open');
+    await page.context().setOffline(true);
+    await page.click('#open');
+    await page.waitForFunction((wanted) => document.querySelector('.envelope-status')?.textContent === wanted, says);
+    let tries = 0;
+    page.on('requestfinished', (request) => {
+      if (request.url().endsWith('/grab')) tries += 1;
+    });
+    await page.context().setOffline(false);
+    await page.waitForSelector('.result[data-outcome=grabbed]');
+    assert.equal(tries, 1);
+  }
+});
+
+browse('a link whose packet does not come says so within seconds, goes on by itself, and keeps the press of the coin', async () => {
+  for (const [locale, says] of /** @type {const} */ ([['zh-CN', /还没有收到回应 加载中/], ['zh-TW', /還沒有收到回應 載入中/], ['en-US', /No answer yet Loading…/]])) {
+    const { link, id } = await packet();
+    const page = await person({ name: someone(), locale, allow: /status of 503/ });
+    let [asked, grabs] = [0, 0];
+    /** @type {() => void} */
+    let answer = () => {};
+    const held = new Promise((resolve) => {
+      answer = () => resolve(null);
+    });
+    await page.route(`**/packets/${id}`, async (route) => {
+      asked += 1;
+      if (asked === 1) await held;
+      // In one of them more often than a client tries by itself.
+      return asked > (locale === 'zh-CN' ? 4 : 1) ? route.continue() : route.fulfill(busy('0'));
+    });
+    page.on('request', (request) => {
+      if (request.url().endsWith('/grab')) grabs += 1;
+    });
+    await page.goto(link);
+    await page.click('.coin');
+    const began = Date.now();
+    await page.waitForSelector('.boot .envelope-status');
+    assert.ok(Date.now() - began < 5_000);
+    assert.match(await textOf(page, '.boot .envelope-status'), says);
+    await assertAccessible(page, `a packet that does not come, in ${locale}`);
+    answer();
+    await page.waitForSelector('.result[data-outcome=grabbed]', { timeout: 60_000 });
+    assert.equal(grabs, 1);
+  }
+  // It says nothing on a screen that is shown by then.
+  const slow = await packet();
+  const elsewhere = await person({ name: someone() });
+  await elsewhere.route(`**/packets/${slow.id}`, () => {});
+  await elsewhere.goto(slow.link);
+  await elsewhere.click('.tabs a[href="#/mine"]');
+  await elsewhere.waitForSelector('.purse');
+  await elsewhere.waitForTimeout(3_000);
+  assert.equal(await elsewhere.isVisible('.purse'), true);
+  // Also where another screen was before.
+  const { id } = await packet();
+  const page = await person({ name: someone(), allow: /status of 503/ });
+  await page.goto(stack.url);
+  await page.waitForSelector('#total');
+  let asked = 0;
+  await page.route(`**/packets/${id}`, (route) => {
+    asked += 1;
+    return asked > 1 ? route.continue() : route.fulfill(busy('3'));
+  });
+  await page.goto(`${stack.url}/#/p/${id}`);
+  await page.waitForFunction(() => document.querySelector('.waiting')?.textContent?.startsWith('人太多了'));
+  await page.waitForSelector('#open');
+});
+
+/** The answer of a service that is too busy. @param {string} seconds */
+const busy = (seconds) => ({ status: 503, headers: { 'Retry-After': seconds }, contentType: 'application/problem+json', body: JSON.stringify({ code: 'unavailable' }) });
 
 browse('a slow start: every screen says that it is loading', async () => {
   const { id, sender } = await packet();

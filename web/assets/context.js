@@ -34,8 +34,8 @@ export let session = null;
 /** @type {Hongbao} */
 export let api = new Hongbao();
 
-/** Functions to call before the client waits for another try. @type {Set<() => void>} */
-export const onRetry = new Set();
+/** A client that asks once: `persist` asks again. @type {Hongbao} */
+export let once = api;
 
 /** Returns the address of the page's folder, also where the page is shown as /p/<id>. */
 export function home() {
@@ -51,13 +51,10 @@ export async function loadConfig() {
 /** @param {Session} opened */
 export function useSession(opened) {
   session = opened;
-  api = new Hongbao({
-    baseUrl: config.api,
-    fetch: async (input, init) => timed(await opened.fetch(input, init)),
-    onRetry: () => {
-      for (const listener of onRetry) listener();
-    },
-  });
+  /** @type {typeof globalThis.fetch} */
+  const fetch = async (input, init) => timed(await opened.fetch(input, init));
+  api = new Hongbao({ baseUrl: config.api, fetch });
+  once = new Hongbao({ baseUrl: config.api, fetch, triesMax: 1 });
 }
 
 /** Ends the session, so that the user can sign in again. The service no longer accepts them. */
@@ -72,7 +69,7 @@ const expected = new Map();
 
 /** @param {string} packetId */
 export function expectPacket(packetId) {
-  const packet = api.packet(packetId);
+  const packet = once.packet(packetId);
   // A failure shows when the packet is taken.
   packet.catch(() => {});
   expected.set(packetId, packet);

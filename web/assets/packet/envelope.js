@@ -1,20 +1,19 @@
 // The closed envelope: it counts down, asks for the passphrase, and opens.
 
-import { Problem, Unreachable } from '../../client/hongbao.js';
+import { Problem } from '../../client/hongbao.js';
 import { countDown, serverNow } from '../browser.js';
-import { api, figure, me, minute, money, onRetry, symbol } from '../context.js';
+import { figure, me, minute, money, once, symbol } from '../context.js';
 import { glyph, glyphs, h, mayMove, reel, say, sleep } from '../dom.js';
 import { coinFace, envelope, greetingLine } from '../envelope.js';
 import { t } from '../i18n.js';
 import { isolated } from '../people.js';
 import { NoAnswer } from '../problems.js';
+import { SLOW_MS, mayPass, persist } from './persist.js';
 
 /** @typedef {import('./screen.js').Live} Live */
 /** @typedef {import('./screen.js').Packet} Packet */
 /** @typedef {import('./screen.js').GrabResult} GrabResult */
 
-/** A grab that takes longer shows that the network is slow. */
-const SLOW_MS = 2_500;
 /** From the answer until the slip has risen. The result follows. */
 const REVEAL_MS = 640;
 const LOSS_REVEAL_MS = 420;
@@ -188,13 +187,8 @@ export class ClosedEnvelope {
     this.drawn.classList.add('opening');
     this.status.textContent = t('grab.opening');
     prepare();
-    const showSlow = () => {
-      this.status.textContent = t('grab.slow');
-      this.drawn.classList.add('slow');
-    };
-    onRetry.add(showSlow);
     try {
-      const result = await this.#ask(showSlow);
+      const result = await this.#ask();
       if (!result || this.#signal.aborted) return;
       await this.#reveal(result);
       if (!this.#signal.aborted) await this.#events.opened(result);
@@ -202,16 +196,35 @@ export class ClosedEnvelope {
       this.#close();
       if (!this.#signal.aborted) this.#failed(error);
     } finally {
-      onRetry.delete(showSlow);
       this.isBusy = false;
     }
   }
 
-  /** Asks for a slip; again at the start if it was too early. Null if that is still away. @param {() => void} showSlow @returns {Promise<GrabResult | null>} */
-  async #ask(showSlow) {
+  /** Tries to get a slip, as long as the packet is open. @returns {Promise<GrabResult>} */
+  #grab() {
+    const ask = async () => {
+      const { packet_id, mine } = this.#live.packet;
+      // An earlier try got one, and its answer was lost.
+      if (mine) return /** @type {const} */ ({ outcome: 'grabbed', packet_id, replayed: true, ...mine });
+      return once.grab(packet_id, { signal: this.#signal, passphrase: this.#passphrase });
+    };
+    const tell = (/** @type {(Node | string)[]} */ ...says) => {
+      this.status.replaceChildren(...says);
+      this.drawn.classList.add('slow');
+    };
+    const isOpen = () => /^(open|scheduled)$/.test(this.#live.packet.status) || this.#live.packet.mine;
+    return persist(ask, 'grab.trying', tell, this.#signal, (error) => !isOpen() || this.#isBlocked(error));
+  }
+
+  /** Whether there were too many wrong passphrases. @param {unknown} error @returns {error is Problem} */
+  #isBlocked(error) {
+    return error instanceof Problem && error.code === 'too-many-requests' && !this.asks.hidden;
+  }
+
+  /** Asks for a slip; again at the start if it was too early. Null if that is still away. @returns {Promise<GrabResult | null>} */
+  async #ask() {
     for (let tries = 1; ; tries += 1) {
-      const slow = setTimeout(showSlow, SLOW_MS);
-      const result = await api.grab(this.#live.packet.packet_id, { signal: this.#signal, passphrase: this.#passphrase }).finally(() => clearTimeout(slow));
+      const result = await this.#grab();
       if (result.outcome !== 'not_started' || this.#signal.aborted) return result;
       // The user pressed in the right second: the first time, the wait is only as long as the start is away.
       const startMs = Math.max(0, Date.parse(result.starts_at) - serverNow()) + 60 + Math.random() * 140;
@@ -252,12 +265,12 @@ export class ClosedEnvelope {
       const isWrong = this.#passphrase !== undefined;
       this.word.setAttribute('aria-invalid', String(isWrong));
       this.#nudge(t(isWrong ? 'grab.passphrase.wrong' : 'grab.passphrase.ask'));
-    } else if (error instanceof Problem && error.code === 'too-many-requests' && !this.asks.hidden) {
+    } else if (this.#isBlocked(error)) {
       this.#block(error.retryAfterS ?? 60);
     } else if (error instanceof Problem && /^(not-a|ticket-)/.test(error.code) && this.#live.packet.sender_id === me()) {
       this.button.hidden = true;
       this.status.textContent = t('grab.watch');
-    } else if (error instanceof Unreachable && navigator.onLine) {
+    } else if (mayPass(error) && navigator.onLine) {
       this.#events.failed(new NoAnswer(), () => void this.open());
     } else this.#events.failed(error, () => void this.open());
   }

@@ -1,13 +1,14 @@
 // The screen of a packet: the envelope while the user can open it, the result after that.
 
 import { setServerTime, tab } from '../browser.js';
-import { api, me, setCurrency, takeExpected } from '../context.js';
-import { mayMove, sleep } from '../dom.js';
+import { api, me, once, setCurrency, takeExpected } from '../context.js';
+import { h, mayMove, sleep } from '../dom.js';
 import { loadCover } from '../envelope.js';
 import { t } from '../i18n.js';
 import { isolated, meet } from '../people.js';
 import { NotLoaded, problemNotice } from '../problems.js';
 import { ClosedEnvelope } from './envelope.js';
+import { pause, persist } from './persist.js';
 
 /** @typedef {import('../../client/hongbao.js').Packet} Packet */
 /** @typedef {import('../../client/hongbao.js').GrabResult} GrabResult */
@@ -34,7 +35,8 @@ class PacketScreen {
 
   async load() {
     try {
-      const packet = await (takeExpected(this.packetId) ?? api.packet(this.packetId, { signal: this.signal }));
+      const ask = () => takeExpected(this.packetId) ?? once.packet(this.packetId, { signal: this.signal });
+      const packet = await persist(ask, 'loading', (...says) => this.#tell(says), this.signal);
       await Promise.all([loadCover(packet.cover), Promise.race([meet([packet.sender_id]), sleep(MEET_MOST_MS, this.signal)])]);
       if (this.signal.aborted) return;
       setCurrency(packet.currency);
@@ -73,6 +75,15 @@ class PacketScreen {
     return JSON.parse(tab.get(this.#memory) ?? 'null');
   }
 
+  /** Says why the packet is not there yet, below the envelope of the static page if that is shown. @param {(Node | string)[]} says */
+  #tell(says) {
+    const boot = this.root.querySelector('.boot');
+    if (!boot) return this.root.replaceChildren(h('p', { class: 'waiting', role: 'status' }, ...says));
+    const line = boot.querySelector('.envelope-status') ?? h('p', { class: 'envelope-status', role: 'status' });
+    if (!line.parentElement) boot.append(h('div', { class: 'below' }, line));
+    line.replaceChildren(...says);
+  }
+
   /** @param {unknown} error @param {() => void} retry */
   #failed(error, retry) {
     if (this.signal.aborted) return;
@@ -101,7 +112,7 @@ class PacketScreen {
     live.onChange((packet) => {
       const outcome = this.#outcome(packet);
       if (this.envelope !== room || room.isBusy) return;
-      if (outcome && this.root.contains(room.node)) void this.#result(live, outcome, true);
+      if (outcome === 'grabbed' || (outcome && this.root.contains(room.node))) void this.#result(live, outcome, true);
     });
   }
 
@@ -233,7 +244,7 @@ async function poll(ask, mostMs, signal) {
   let waitMs = PAUSE_FIRST_MS;
   while (!signal.aborted) {
     // With jitter: pages that were opened together should not ask together.
-    await Promise.race([sleep(waitMs * (0.75 + Math.random() / 2), signal), online(signal)]);
+    await pause(waitMs * (0.75 + Math.random() / 2), signal);
     await visible(signal);
     if (signal.aborted) return;
     try {
@@ -245,14 +256,6 @@ async function poll(ask, mostMs, signal) {
       waitMs = Math.min(mostMs(), waitMs * PAUSE_GROWTH * PAUSE_GROWTH);
     }
   }
-}
-
-/** Waits until the browser is back online. @param {AbortSignal} signal @returns {Promise<void>} */
-function online(signal) {
-  return new Promise((resolve) => {
-    addEventListener('online', () => resolve(), { once: true, signal });
-    signal.addEventListener('abort', () => resolve(), { once: true });
-  });
 }
 
 /** Waits until the page is visible. @param {AbortSignal} signal @returns {Promise<void>} */
