@@ -370,9 +370,9 @@ browse('the page for sharing says who can open the packet, and is there only as 
   const stranger = someone('stranger');
   for (const [terms, says] of /** @type {const} */ ([
     [{}, /^Anyone with the link can open it once\.$/],
-    [{ passphrase: 'sesame' }, /link and the passphrase/],
+    [{ passphrase: 'sesame' }, /^Anyone with the link can open it once\. They need the passphrase too\.$/],
     [{ recipients: ['friend'] }, /^Only the people you named can open it/],
-    [{ recipients: ['friend'], passphrase: 'sesame' }, /you named can open it, with the passphrase/],
+    [{ recipients: ['friend'], passphrase: 'sesame' }, /you named can open it, once each\. They need the passphrase too\.$/],
     [{ starts_at: new Date(Date.now() + 3_600_000).toISOString() }, /It opens on .*20\d\d/],
   ])) {
     const { id, sender } = await packet(terms);

@@ -387,11 +387,10 @@ async function cognito(options) {
   return { page, tokens, renewals: () => renewals };
 }
 
-browse('a ticket in a link admits its user, and leaves the address; without one a packet is for others', async () => {
+browse('a ticket in a link admits its user, and leaves the address; without one the page says that the app decides', async () => {
   const { id, link } = await packet({ eligibility: 'ticket' });
-  const [name, stranger] = [someone(), someone()];
+  const name = someone();
   const ticket = await signTicket(ticketKey, { user: name, packet: id });
-  const late = await signTicket(ticketKey, { user: stranger, packet: id }, { now: Date.now() - 7_200_000 });
   const page = await person({ name });
   await page.goto(`${link}#ticket=${ticket}`);
   await page.waitForSelector('#open');
@@ -400,12 +399,129 @@ browse('a ticket in a link admits its user, and leaves the address; without one 
   await page.reload();
   await page.click('#open');
   await page.waitForSelector('.result[data-outcome=grabbed]');
-  const other = await person({ name: stranger, allow: /403/ });
-  await other.goto(link);
-  await other.waitForSelector('.notice[data-kind=not-for-you]');
-  await other.goto(`${stack.url}/#ticket=${late}&to=/p/${id}`);
-  await other.waitForSelector('.notice[data-kind=expired]');
-  assert.ok(!other.url().includes('ticket'), other.url());
+  for (const [locale, decides, expired, again] of /** @type {const} */ ([
+    ['zh-CN', '能不能领，由应用决定', '领取资格过期了', '请从收到红包的地方重新打开。'],
+    ['zh-TW', '能不能領，由應用程式決定', '領取資格過期了', '請從收到紅包的地方重新打開。'],
+    ['en-US', 'The app decides who can open this packet', 'Your pass has expired', 'Open the packet again from where you got it.'],
+  ])) {
+    const stranger = someone();
+    const late = await signTicket(ticketKey, { user: stranger, packet: id }, { now: Date.now() - 7_200_000 });
+    const other = await person({ name: stranger, locale, allow: /403/ });
+    await other.goto(link);
+    await other.waitForSelector('.notice[data-kind=not-for-you]');
+    assert.deepEqual([await textOf(other, '.notice h1'), await textOf(other, '.notice p')], [decides, again]);
+    // Another user's ticket is none.
+    await other.goto(`${stack.url}/#ticket=${ticket}&to=/p/${id}`);
+    await other.waitForFunction(() => sessionStorage.length > 1 && document.querySelector('.notice'));
+    assert.equal(await textOf(other, '.notice h1'), decides);
+    await other.goto(`${stack.url}/#ticket=${late}&to=/p/${id}`);
+    await other.waitForSelector('.notice[data-kind=expired]');
+    assert.deepEqual([await textOf(other, '.notice h1'), await textOf(other, '.notice p')], [expired, again]);
+    assert.ok(!other.url().includes('ticket'), other.url());
+  }
+});
+
+browse('the sender of a packet with tickets reads that the app decides who opens it, before a tap and after', async () => {
+  for (const [locale, lead, both, watch] of /** @type {const} */ ([
+    ['zh-CN', '应用允许的人才能领，每人一次。', '只有你指定、应用也允许的人能领，每人一次。 领的时候要说对口令。', '谁能领由应用决定，它没有让你领。在这里看大家拆吧。'],
+    ['zh-TW', '應用程式允許的人才能領，每人一次。', '只有你指定、應用程式也允許的人能領，每人一次。 領的時候要說對通關密語。', '誰能領由應用程式決定，它沒有讓你領。就在這裡看大家拆吧。'],
+    ['en-US', 'Only people whom the app lets in can open it, once each.', 'Only people whom you named and whom the app lets in can open it, once each. They need the passphrase too.', 'The app decides who can open it, and it hasn’t let you in. Watch them open it here.'],
+  ])) {
+    const { id, sender, link } = await packet({ eligibility: 'ticket' });
+    const page = await person({ name: sender, locale, allow: /403/ });
+    await page.goto(`${stack.url}/#/sent/${id}`);
+    assert.equal(await textOf(page, '.sent .lead'), lead);
+    await page.goto(link);
+    await page.click('#open');
+    await page.waitForFunction((wanted) => document.querySelector('.envelope-status')?.textContent === wanted, watch);
+    assert.equal(await page.isHidden('#open'), true);
+    const named = await packet({ eligibility: 'ticket', recipients: ['friend'], passphrase: 'sesame' });
+    const other = await person({ name: named.sender, locale });
+    await other.goto(`${stack.url}/#/sent/${named.id}`);
+    assert.equal(await textOf(other, '.sent .lead'), both);
+  }
+});
+
+/** Shows a packet in a frame of an app, which knows when it is asked for a ticket. @param {string} user @param {string} id @param {() => Promise<string | null>} answer */
+async function framed(user, id, answer) {
+  const app = `<!doctype html><iframe src="${stack.url}/#/p/${id}" width="380" height="700"></iframe><script>
+    window.wanted = [];
+    window.give = (ticket, packet_id = '${id}') => frames[0].postMessage({ type: 'hongbao-ticket', packet_id, ticket }, '${stack.url}');
+    addEventListener('message', async ({ data }) => {
+      if (data.type !== 'hongbao-ticket-wanted') return;
+      wanted.push(data.packet_id);
+      const ticket = await answer();
+      if (ticket) give(ticket);
+    });</script>`;
+  const server = createServer((_, response) => response.setHeader('Content-Type', 'text/html').end(app));
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const origin = `http://127.0.0.1:${/** @type {import('node:net').AddressInfo} */ (server.address()).port}`;
+  const page = await person({ name: user, locale: 'en-US', allow: /status of 403/ });
+  await configure(page, { kind: 'local', users: [user], origins: [origin] });
+  await allow(page, "frame-ancestors 'none'", `frame-ancestors ${origin}`);
+  await page.exposeFunction('answer', answer);
+  let grabs = 0;
+  page.on('requestfinished', (request) => {
+    if (request.url().endsWith('/grab')) grabs += 1;
+  });
+  await page.goto(`${origin}/`);
+  server.close();
+  const wanted = () => page.evaluate(() => /** @type {any} */ (window).wanted);
+  return { page, frame: page.frameLocator('iframe'), wanted, grabs: () => grabs };
+}
+
+browse('the page asks the embedding app for a ticket, once, and again when it has expired', async () => {
+  const { id } = await packet({ eligibility: 'ticket' });
+  const user = someone();
+  let count = 0;
+  const answer = () => {
+    count += 1;
+    // The first one is valid for a moment. Clocks may differ by 10 seconds.
+    return signTicket(ticketKey, { user, packet: id, expiresInS: count === 1 ? 1 : 60 }, { now: Date.now() - (count === 1 ? 6_000 : 0) });
+  };
+  const { page, frame, wanted, grabs } = await framed(user, id, answer);
+  await frame.locator('#open').waitFor();
+  assert.deepEqual(await wanted(), [id]);
+  const first = await page.frames()[1]?.evaluate((name) => sessionStorage.getItem(name), `hongbao.ticket.${id}`);
+  await assertSoon(async () => {
+    const response = await fetch(`${stack.url}/packets/${id}`, { headers: { 'X-User-Id': user, 'Grab-Ticket': first ?? '' } });
+    return response.status === 403;
+  });
+  if (await frame.locator('#open').isVisible()) await frame.locator('#open').click();
+  await frame.locator('.result[data-outcome=grabbed]').waitFor();
+  assert.deepEqual(await wanted(), [id, id]);
+  assert.ok(grabs() <= 2, `${grabs()} grabs`);
+});
+
+browse('without a ticket in time the page says that the app decides, takes none from elsewhere, and goes on when the app has one', async () => {
+  const { id } = await packet({ eligibility: 'ticket' });
+  const user = someone();
+  const { page, frame, wanted } = await framed(user, id, async () => null);
+  await frame.locator('.notice[data-kind=not-for-you]').waitFor();
+  assert.match((await frame.locator('.notice h1').textContent()) ?? '', /The app decides/);
+  assert.deepEqual(await wanted(), [id]);
+  const ticket = await signTicket(ticketKey, { user, packet: id });
+  const kept = () => page.frames()[1]?.evaluate((name) => sessionStorage.getItem(name), `hongbao.ticket.${id}`);
+  // From the page's own window; for another packet; and what is no ticket.
+  await page.frames()[1]?.evaluate((message) => postMessage(message), { type: 'hongbao-ticket', packet_id: id, ticket });
+  await page.evaluate((ticket) => /** @type {any} */ (window).give(ticket, '38FS4S83HF3Y07WMYNH727QYT0'), ticket);
+  await page.evaluate(() => /** @type {any} */ (window).give('x'));
+  await page.waitForTimeout(300);
+  assert.equal(await kept(), null);
+  await page.evaluate((ticket) => /** @type {any} */ (window).give(ticket), ticket);
+  await frame.locator('#open').click();
+  await frame.locator('.result[data-outcome=grabbed]').waitFor();
+  assert.equal(await kept(), ticket);
+  assert.deepEqual(await wanted(), [id], 'it is asked once');
+});
+
+browse('a ticket that the service refuses is not asked for over and over', async () => {
+  const { id } = await packet({ eligibility: 'ticket' });
+  const user = someone();
+  const { page, frame, wanted } = await framed(user, id, () => signTicket(ticketKey, { user: 'another', packet: id }));
+  await frame.locator('.notice[data-kind=not-for-you]').waitFor();
+  await page.waitForTimeout(1_000);
+  assert.deepEqual(await wanted(), [id]);
 });
 
 browse('what has not the form of a ticket is not kept, and leaves the address too', async () => {
@@ -419,20 +535,41 @@ browse('what has not the form of a ticket is not kept, and leaves the address to
   }
 });
 
-browse('a user whose turn has not come sees when it comes, reads of no slow network, and then wins without another press', async () => {
-  const { id, link } = await packet({ eligibility: 'ticket' });
-  const name = someone();
-  const turn = Math.floor(Date.now() / 1_000) + 12;
-  const page = await person({ name, locale: 'en-US' });
-  await page.goto(`${link}#ticket=${await signTicket(ticketKey, { user: name, packet: id, notBefore: turn })}`);
-  await page.click('#open');
-  await page.waitForSelector('.starts span');
-  assert.match(await textOf(page, '.starts span'), /^00:00:(0\d|1[0-2])$/);
-  assert.equal(await page.isDisabled('#open'), true);
+browse('a user whose turn has not come sees when it comes, in each language, and wins from then on', async () => {
+  for (const [locale, label, at] of /** @type {const} */ ([['zh-CN', '距轮到你', / 轮到你$/], ['zh-TW', '距離輪到你', / 輪到你$/], ['en-US', 'Your turn in', /^Your turn comes /]])) {
+    const { id, link } = await packet({ eligibility: 'ticket' });
+    const name = someone();
+    const page = await person({ name, locale });
+    const turn = Math.floor(Date.now() / 1_000) + 8;
+    await page.goto(`${link}#ticket=${await signTicket(ticketKey, { user: name, packet: id, notBefore: turn })}`);
+    await page.waitForSelector('.starts span');
+    assert.match(await textOf(page, '.starts span'), /^00:00:0\d$/);
+    assert.equal(await textOf(page, '.starts small'), label);
+    assert.match(await textOf(page, '.starts small:last-child'), at);
+    assert.equal(await page.isDisabled('#open'), true);
+    await page.waitForSelector('#open:enabled');
+    assert.ok(Math.abs(Date.now() - turn * 1_000) < 2_000, `${Date.now() - turn * 1_000} ms`);
+    await page.click('#open');
+    await page.waitForSelector('.result[data-outcome=grabbed]');
+  }
+});
+
+browse('who learns at their tap that their turn has not come reads of no missing answer, and wins without another press', async () => {
+  const { id, sender } = await packet({ eligibility: 'ticket' });
+  let turn = 0;
+  const answer = () => {
+    turn = Math.floor(Date.now() / 1_000) + 20;
+    return signTicket(ticketKey, { user: sender, packet: id, notBefore: turn });
+  };
+  const { page, frame } = await framed(sender, id, answer);
+  await frame.locator('#open').click();
+  await frame.locator('.starts span').waitFor();
+  assert.equal(await frame.locator('.starts small').first().textContent(), 'Your turn in');
+  assert.equal(await frame.locator('#open').isDisabled(), true);
   await page.waitForTimeout(4_000);
-  assert.equal(await page.locator('.envelope.slow, .envelope.opening').count(), 0);
-  assert.doesNotMatch(await textOf(page, '.envelope-status'), /No answer/);
-  await page.waitForSelector('.result[data-outcome=grabbed]');
-  // The engine's clock may differ from the app's by 5 seconds.
-  assert.ok(Date.now() >= (turn - 5) * 1_000);
+  assert.equal(await frame.locator('.envelope.slow, .envelope.opening').count(), 0);
+  assert.doesNotMatch((await frame.locator('.envelope-status').textContent()) ?? '', /No answer/);
+  await frame.locator('.result[data-outcome=grabbed]').waitFor({ timeout: 40_000 });
+  // The engine's clock may differ from the app's by 10 seconds.
+  assert.ok(Date.now() >= (turn - 10) * 1_000);
 });

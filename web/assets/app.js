@@ -5,7 +5,7 @@ import { config, expectPacket, home, loadConfig, me, session, useSession } from 
 import { byId, glyph, h } from './dom.js';
 import { LANGUAGES, language, loadTexts, switchLanguage, t } from './i18n.js';
 import { forgetPeople, isolated, meet, preparePeople } from './people.js';
-import { chooseLocalUser, decide, isFlowLost, isUserId, localUsers, offered, openSession, startCodeFlow, tokenFromEmbedder } from './session.js';
+import { chooseLocalUser, decide, embedder, isFlowLost, isUserId, localUsers, offered, openSession, startCodeFlow } from './session.js';
 
 /** @typedef {(root: HTMLElement, signal: AbortSignal, ...parts: string[]) => void | Promise<void>} Screen */
 
@@ -167,7 +167,7 @@ async function signIn(root, signal) {
     ),
   );
   if (isCognito) return;
-  const opened = await tokenFromEmbedder(auth, signal);
+  const opened = await embedder().then(({ tokenFromEmbedder }) => tokenFromEmbedder(auth, signal));
   if (opened === null || signal.aborted) return;
   await open();
   await show();

@@ -38,6 +38,7 @@ export function explain(error) {
         return said('expired', 'grab.ticket', 'grab.ticket.text');
       case 'ticket-required':
       case 'ticket-invalid':
+        return said('not-for-you', 'grab.ticketed', 'grab.ticket.text');
       case 'not-a-recipient':
       case 'forbidden':
         return said('not-for-you', 'grab.notForYou', 'grab.notForYou.text');

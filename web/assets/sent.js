@@ -33,7 +33,7 @@ export async function sentScreen(root, signal, packetId = '') {
       { class: 'sent' },
       h('h1', null, t('sent.title')),
       h('p', { class: 'big' }, money(packet.total_amount), ' ', h('small', null, t('sent.count', { count: packet.count }))),
-      h('p', { class: 'lead' }, t(leadOf(packet)), packet.starts_at && ` ${t('sent.starts', { time: minute(packet.starts_at) })}`),
+      h('p', { class: 'lead' }, [t(leadOf(packet)), packet.has_passphrase && t('sent.lead.word'), packet.starts_at && t('sent.starts', { time: minute(packet.starts_at) })].filter(Boolean).join(' ')),
       drawn,
       isThisMachine() && h('p', { class: 'bad' }, t('sent.local')),
       h('p', { class: 'invitation', dir: 'auto' }, text.split('\n')[0]),
@@ -52,9 +52,9 @@ export async function sentScreen(root, signal, packetId = '') {
 }
 
 /** Says who can open the packet. @param {Packet} packet @returns {import('./i18n.js').Key} */
-function leadOf({ recipients, has_passphrase }) {
-  if (recipients) return has_passphrase ? 'sent.lead.both' : 'sent.lead.some';
-  return has_passphrase ? 'sent.lead.word' : 'sent.lead';
+function leadOf({ recipients, eligibility }) {
+  if (eligibility) return recipients ? 'sent.lead.both' : 'sent.lead.ticket';
+  return recipients ? 'sent.lead.some' : 'sent.lead';
 }
 
 /** Whether the page's address means another machine on every other one. */

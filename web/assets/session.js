@@ -4,7 +4,7 @@
  * @typedef {object} Auth
  * @property {'local' | 'token' | 'cognito'} kind
  * @property {string[]} [users] local: the names to choose from
- * @property {string[]} [origins] token: the origins that may pass a token by postMessage
+ * @property {string[]} [origins] the origins that may pass a token or a ticket by postMessage
  * @property {string} [domain] cognito: such as https://example.auth.ap-east-1.amazoncognito.com
  * @property {string} [client_id] cognito
  * @property {string} [scope] cognito
@@ -18,17 +18,21 @@
 
 import { device, tab } from './browser.js';
 import { home } from './context.js';
+import { sleep } from './dom.js';
 
-const TOKEN = 'hongbao.token';
+export const TOKEN = 'hongbao.token';
 const REFRESH = 'hongbao.refresh';
 const USER = 'hongbao.user';
 const FLOW = 'hongbao.flow';
 /** Before a packet's id. */
-const TICKET = 'hongbao.ticket.';
-/** The embedding app has this long to answer while a request waits for another token. */
+export const TICKET = 'hongbao.ticket.';
+export const IS_TICKET = /^[\w-]+(\.[\w-]+){2}$/;
+/** The embedding app has this long to answer while a request waits for another token or ticket. */
 const EMBEDDER_WITHIN_MS = 4_000;
 /** Tokens that the service refused. The page does not take them again. @type {Set<string>} */
-const refused = new Set();
+export const refused = new Set();
+/** What the embedding app was asked for, by packet, until the service accepts a ticket. @type {Map<string, Promise<string | null>>} */
+const asked = new Map();
 
 /** Another user whose token a link has brought. The session stays that of the user before until they decide. @type {{userId: string, token: string} | null} */
 export let offered = null;
@@ -59,6 +63,7 @@ export function isUserId(userId) {
  */
 export async function openSession(auth) {
   takeFragment(auth.kind === 'token');
+  asked.clear();
   if (auth.kind === 'local') return localSession(auth);
   if (auth.kind === 'cognito') await finishCodeFlow(auth);
   const token = tab.get(TOKEN) ?? (auth.kind === 'cognito' ? await refresh(auth) : null);
@@ -69,16 +74,30 @@ export async function openSession(auth) {
 function localSession(auth) {
   const userId = tab.get(USER) ?? device.get(USER) ?? localUsers(auth)[0] ?? 'alice';
   tab.set(USER, userId);
-  return { userId, fetch: (input, init) => fetchWith('X-User-Id', userId, input, init), end: () => {} };
+  return { userId, fetch: (input, init) => fetchWith(auth, 'X-User-Id', userId, input, init), end: () => {} };
 }
 
-/** @param {string} name @param {string} value @param {RequestInfo | URL} input @param {RequestInit} [init] */
-function fetchWith(name, value, input, init = {}) {
-  const headers = new Headers(init.headers);
-  headers.set(name, value);
-  const ticket = tab.get(TICKET + /\/packets\/(\w+)/.exec(String(input))?.[1]);
-  if (ticket) headers.set('Grab-Ticket', ticket);
-  return fetch(input, { ...init, headers });
+/** @param {Auth} auth @param {string} name @param {string} value @param {RequestInfo | URL} input @param {RequestInit} [init] */
+async function fetchWith(auth, name, value, input, init = {}) {
+  const packetId = /\/packets\/(\w+)/.exec(String(input))?.[1] ?? '';
+  const ticket = () => tab.get(TICKET + packetId);
+  const send = () => {
+    const headers = new Headers(init.headers);
+    headers.set(name, value);
+    const kept = ticket();
+    if (kept) headers.set('Grab-Ticket', kept);
+    return fetch(input, { ...init, headers });
+  };
+  const sent = ticket();
+  const answer = await send();
+  if (answer.ok) asked.delete(packetId);
+  if (answer.status !== 403 || !packetId) return answer;
+  const { code } = await answer.clone().json().catch(() => ({}));
+  if (!/^ticket-/.test(code)) return answer;
+  const coming = asked.get(packetId) ?? embedder().then(({ ticketFromEmbedder }) => ticketFromEmbedder(auth, packetId)).catch(() => null);
+  asked.set(packetId, coming);
+  await Promise.race([coming, sleep(EMBEDDER_WITHIN_MS)]);
+  return ticket() === sent ? answer : send();
 }
 
 /** @param {Auth} auth @param {string} first @returns {Session} */
@@ -93,7 +112,7 @@ function tokenSession(auth, first) {
   const renew = async () => {
     mayAsk = false;
     try {
-      const other = await (auth.kind === 'cognito' ? refresh(auth) : tokenFromEmbedder(auth, AbortSignal.timeout(EMBEDDER_WITHIN_MS)));
+      const other = await (auth.kind === 'cognito' ? refresh(auth) : embedder().then(({ tokenFromEmbedder }) => tokenFromEmbedder(auth, AbortSignal.timeout(EMBEDDER_WITHIN_MS))));
       // Another user's token must not repeat this user's request.
       if (other !== null && subjectOf(other) === userId) token = other;
     } catch (error) {
@@ -105,7 +124,7 @@ function tokenSession(auth, first) {
   };
   /** @type {(input: RequestInfo | URL, init?: RequestInit) => Promise<Response>} */
   const send = async (input, init) => {
-    const answer = await fetchWith('Authorization', `Bearer ${token}`, input, init);
+    const answer = await fetchWith(auth, 'Authorization', `Bearer ${token}`, input, init);
     if (answer.ok) mayAsk = true;
     return answer;
   };
@@ -128,15 +147,26 @@ function tokenSession(auth, first) {
   };
 }
 
-/** Returns the user that a token names; null if it is none that the page can read. @param {string} token @returns {string | null} */
-function subjectOf(token) {
+/** Returns what a token or a ticket says; null if the page can't read it. @param {string | null} text @returns {{sub?: unknown, nbf?: unknown} | null} */
+function claimsOf(text) {
   try {
-    const part = (token.split('.')[1] ?? '').replace(/-/g, '+').replace(/_/g, '/');
+    const part = (text?.split('.')[1] ?? '').replace(/-/g, '+').replace(/_/g, '/');
     const bytes = Uint8Array.from(atob(part), (letter) => letter.charCodeAt(0));
-    return String(JSON.parse(new TextDecoder().decode(bytes)).sub ?? '');
+    return JSON.parse(new TextDecoder().decode(bytes));
   } catch {
     return null;
   }
+}
+
+/** Returns the user that a token names; null if it is none that the page can read. @param {string} token @returns {string | null} */
+export function subjectOf(token) {
+  const claims = claimsOf(token);
+  return claims && String(claims.sub ?? '');
+}
+
+/** Returns when the user's turn comes, as their ticket for this packet says, in milliseconds. @param {string} packetId */
+export function turnOf(packetId) {
+  return (Number(claimsOf(tab.get(TICKET + packetId))?.nbf) || 0) * 1_000;
 }
 
 /** Returns the fragment that shows the packet of a link /p/<id>. */
@@ -145,7 +175,10 @@ function packetFragment() {
   return path ? `#${path}` : '';
 }
 
-// --- A token from the embedding app ---------------------------------------------------------------------------------------------
+// --- A token or a ticket from the embedding app
+
+/** Few need it. */
+export const embedder = () => import('./embedder.js');
 
 /** Takes a packet's ticket from the address, and the token. @param {boolean} takesToken */
 function takeFragment(takesToken) {
@@ -156,7 +189,7 @@ function takeFragment(takesToken) {
   const to = given.get('to') ?? (packetFragment().slice(1) || '/');
   if (token) takeToken(token);
   const packet = to.split('/')[2];
-  if (packet && ticket && /^[\w-]+(\.[\w-]+){2}$/.test(ticket)) tab.set(TICKET + packet, ticket);
+  if (packet && ticket && IS_TICKET.test(ticket)) tab.set(TICKET + packet, ticket);
   // Removed from the address at once: otherwise they would stay in the history and in links that users copy.
   history.replaceState(null, '', `${home()}#${to}`);
 }
@@ -180,36 +213,10 @@ export function shareTicket(from, to) {
   if (ticket && !tab.get(TICKET + to)) tab.set(TICKET + to, ticket);
 }
 
-/**
- * Asks the embedding app for a token and waits for the message `{type: 'hongbao-token', token}` from a configured origin.
- * @param {Auth} auth
- * @param {AbortSignal} signal
- * @returns {Promise<string | null>} null if nobody can answer, or if the signal came first
- */
-export function tokenFromEmbedder(auth, signal) {
-  const origins = auth.origins ?? [];
-  const embedders = [parent, opener].filter((embedder) => embedder && embedder !== window);
-  if (embedders.length === 0) return Promise.resolve(null);
-  return new Promise((resolve) => {
-    const stop = new AbortController();
-    const end = (/** @type {string | null} */ token) => {
-      stop.abort();
-      resolve(token);
-    };
-    signal.addEventListener('abort', () => end(null), { signal: stop.signal });
-    const listen = (/** @type {MessageEvent} */ event) => {
-      const { type, token } = event.data ?? {};
-      const trusted = origins.includes(event.origin) && (event.source === parent || event.source === opener);
-      if (!trusted || type !== 'hongbao-token' || typeof token !== 'string' || refused.has(token) || subjectOf(token) === null) return;
-      tab.set(TOKEN, token);
-      end(token);
-    };
-    addEventListener('message', listen, { signal: stop.signal });
-    for (const embedder of embedders) {
-      // Sent only to the configured origins: another site that frames the page does not receive it.
-      for (const origin of origins) embedder.postMessage({ type: 'hongbao-token-wanted' }, origin);
-    }
-  });
+/** Waits for the ticket that the embedding app was asked for. @param {string} packetId @returns {Promise<boolean>} whether it is another one */
+export async function otherTicket(packetId) {
+  const sent = tab.get(TICKET + packetId);
+  return ((await asked.get(packetId)) ?? sent) !== sent;
 }
 
 // --- Cognito ---------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import { coinFace, envelope, greetingLine } from '../envelope.js';
 import { t } from '../i18n.js';
 import { isolated } from '../people.js';
 import { NoAnswer } from '../problems.js';
+import { turnOf } from '../session.js';
 import { SLOW_MS, mayPass, persist } from './persist.js';
 
 /** @typedef {import('./screen.js').Live} Live */
@@ -74,12 +75,15 @@ export class ClosedEnvelope {
     } else if (packet.has_passphrase) this.status.textContent = t('grab.passphrase.ask');
     live.onChange(() => this.#update());
     this.#update();
-    if (packet.status === 'scheduled' && packet.starts_at) this.#await(Date.parse(packet.starts_at), () => {
-        if (!this.button.hidden && !this.#live.packet.has_passphrase) this.status.textContent = t('grab.now');
-        if (!this.button.hidden) say(t('grab.now'));
-        this.#lasts();
-      });
-    else this.#lasts();
+    const startMs = packet.status === 'scheduled' ? Date.parse(packet.starts_at ?? '') || 0 : 0;
+    const turnMs = packet.eligibility === 'ticket' ? turnOf(packet.packet_id) : 0;
+    const go = () => {
+      if (!this.button.hidden && !this.#live.packet.has_passphrase) this.status.textContent = t('grab.now');
+      if (!this.button.hidden) say(t('grab.now'));
+      if (startMs > 0) this.#lasts();
+    };
+    if (startMs > 0 || turnMs > serverNow()) this.#await(Math.max(startMs, turnMs), turnMs > startMs, go);
+    if (startMs === 0) this.#lasts();
     if (isMine || packet.claimed_count > 0) void this.#list();
     // The result's module is needed once the envelope is open.
     void sleep(PREPARE_AFTER_MS, signal).then(prepare);
@@ -128,8 +132,13 @@ export class ClosedEnvelope {
     }
   }
 
-  /** Counts down to the start; from that very second on the coin can be pressed. @param {number} startMs @param {() => void} go */
-  #await(startMs, go) {
+  /**
+   * Counts down to the start; from that very second on the coin can be pressed.
+   * @param {number} startMs
+   * @param {boolean} isTurn whether it is the user's turn that comes then
+   * @param {() => void} go
+   */
+  #await(startMs, isTurn, go) {
     this.#lock(true);
     this.drawn.classList.add('early');
     this.clock.hidden = false;
@@ -137,7 +146,8 @@ export class ClosedEnvelope {
       startMs,
       (leftMs) => {
         const seconds = Math.ceil(leftMs / 1000);
-        this.clock.replaceChildren(h('small', null, t('grab.starts')), h('span', null, duration(leftMs)), h('small', null, t('grab.startsAt', { time: minute(startMs) })));
+        const [label, at] = isTurn ? /** @type {const} */ (['grab.turn', 'grab.turnAt']) : /** @type {const} */ (['grab.starts', 'grab.startsAt']);
+        this.clock.replaceChildren(h('small', null, t(label)), h('span', null, duration(leftMs)), h('small', null, t(at, { time: minute(startMs) })));
         if (seconds > 0 && seconds <= ON_COIN_S) this.button.firstElementChild?.replaceChildren(...glyphs(String(seconds)));
         if (leftMs > 0) return;
         this.button.firstElementChild?.replaceChildren(glyph('開'));
@@ -231,7 +241,7 @@ export class ClosedEnvelope {
       const waitMs = tries === 1 ? Math.min(startMs, result.retry_after_ms) : result.retry_after_ms;
       if (waitMs > SLOW_MS) {
         this.#close();
-        this.#await(serverNow() + waitMs, () => this.node.isConnected && this.open());
+        this.#await(serverNow() + waitMs, this.#live.packet.status === 'open', () => this.node.isConnected && this.open());
         return null;
       }
       await sleep(waitMs, this.#signal);
@@ -268,8 +278,8 @@ export class ClosedEnvelope {
     } else if (this.#isBlocked(error)) {
       this.#block(error.retryAfterS ?? 60);
     } else if (error instanceof Problem && /^(not-a|ticket-)/.test(error.code) && this.#live.packet.sender_id === me()) {
-      this.button.hidden = true;
-      this.status.textContent = t('grab.watch');
+      this.button.hidden = this.asks.hidden = true;
+      this.status.textContent = t(error.code === 'not-a-recipient' ? 'grab.watch' : 'grab.watch.ticket');
     } else if (mayPass(error) && navigator.onLine) {
       this.#events.failed(new NoAnswer(), () => void this.open());
     } else this.#events.failed(error, () => void this.open());

@@ -7,6 +7,7 @@ import { loadCover } from '../envelope.js';
 import { t } from '../i18n.js';
 import { isolated, meet } from '../people.js';
 import { NotLoaded, problemNotice } from '../problems.js';
+import { otherTicket } from '../session.js';
 import { ClosedEnvelope } from './envelope.js';
 import { pause, persist } from './persist.js';
 
@@ -90,6 +91,8 @@ class PacketScreen {
     const notice = problemNotice(error, retry, this.signal);
     this.root.replaceChildren(notice);
     notice.querySelector('h1')?.focus();
+    // The embedding app may have to ask the user something first.
+    void otherTicket(this.packetId).then((isThere) => isThere && !this.signal.aborted && notice.isConnected && retry());
   }
 
   /** Shows the envelope, which turns into the result by itself when it can no longer be opened. @param {Live} live */
