@@ -5,7 +5,7 @@ import { config, expectPacket, home, loadConfig, me, session, useSession } from 
 import { byId, glyph, h } from './dom.js';
 import { LANGUAGES, language, loadTexts, switchLanguage, t } from './i18n.js';
 import { forgetPeople, isolated, meet, preparePeople } from './people.js';
-import { chooseLocalUser, decide, embedder, isFlowLost, isUserId, localUsers, offered, openSession, startCodeFlow } from './session.js';
+import { chooseLocalUser, cognito, decide, embedder, isFlowLost, isUserId, localUsers, offered, openSession } from './session.js';
 
 /** @typedef {(root: HTMLElement, signal: AbortSignal, ...parts: string[]) => void | Promise<void>} Screen */
 
@@ -151,6 +151,10 @@ async function chooseSession(root, other) {
   );
 }
 
+function startCodeFlow() {
+  void cognito().then(({ startCodeFlow }) => startCodeFlow(config.auth));
+}
+
 /** @param {HTMLElement} root @param {AbortSignal} signal */
 async function signIn(root, signal) {
   const { auth } = config;
@@ -163,7 +167,7 @@ async function signIn(root, signal) {
       { class: 'notice' },
       h('h1', { tabindex: '-1' }, t('signin.title')),
       h('p', null, t(!isCognito ? 'signin.token' : comesBack && !isFlowLost ? 'signin.cognito' : 'signin.storage')),
-      isCognito && comesBack && h('button', { class: 'button', onClick: () => void startCodeFlow(auth) }, t('signin.title')),
+      isCognito && comesBack && h('button', { class: 'button', onClick: startCodeFlow }, t('signin.title')),
     ),
   );
   if (isCognito) return;
@@ -256,7 +260,7 @@ addEventListener('popstate', () => {
 
 // The service has refused the user's token.
 addEventListener('hongbao-signin', () => {
-  if (config.auth.kind === 'cognito' && tab.lasts) void startCodeFlow(config.auth);
+  if (config.auth.kind === 'cognito' && tab.lasts) startCodeFlow();
   else void open().then(show);
 });
 

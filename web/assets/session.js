@@ -21,9 +21,8 @@ import { home } from './context.js';
 import { sleep } from './dom.js';
 
 export const TOKEN = 'hongbao.token';
-const REFRESH = 'hongbao.refresh';
+export const REFRESH = 'hongbao.refresh';
 const USER = 'hongbao.user';
-const FLOW = 'hongbao.flow';
 /** Before a packet's id. */
 export const TICKET = 'hongbao.ticket.';
 export const IS_TICKET = /^[\w-]+(\.[\w-]+){2}$/;
@@ -65,8 +64,8 @@ export async function openSession(auth) {
   takeFragment(auth.kind === 'token');
   asked.clear();
   if (auth.kind === 'local') return localSession(auth);
-  if (auth.kind === 'cognito') await finishCodeFlow(auth);
-  const token = tab.get(TOKEN) ?? (auth.kind === 'cognito' ? await refresh(auth) : null);
+  if (auth.kind === 'cognito' && location.search) isFlowLost = await (await cognito()).finishCodeFlow(auth);
+  const token = tab.get(TOKEN) ?? (auth.kind === 'cognito' && tab.get(REFRESH) ? await (await cognito()).refresh(auth) : null);
   return token && subjectOf(token) !== null ? tokenSession(auth, token) : null;
 }
 
@@ -112,7 +111,7 @@ function tokenSession(auth, first) {
   const renew = async () => {
     mayAsk = false;
     try {
-      const other = await (auth.kind === 'cognito' ? refresh(auth) : embedder().then(({ tokenFromEmbedder }) => tokenFromEmbedder(auth, AbortSignal.timeout(EMBEDDER_WITHIN_MS))));
+      const other = await (auth.kind === 'cognito' ? cognito().then(({ refresh }) => refresh(auth)) : embedder().then(({ tokenFromEmbedder }) => tokenFromEmbedder(auth, AbortSignal.timeout(EMBEDDER_WITHIN_MS))));
       // Another user's token must not repeat this user's request.
       if (other !== null && subjectOf(other) === userId) token = other;
     } catch (error) {
@@ -170,15 +169,16 @@ export function turnOf(packetId) {
 }
 
 /** Returns the fragment that shows the packet of a link /p/<id>. */
-function packetFragment() {
+export function packetFragment() {
   const path = /\/p\/[^/]+$/.exec(location.pathname)?.[0];
   return path ? `#${path}` : '';
 }
 
 // --- A token or a ticket from the embedding app
 
-/** Few need it. */
+/** Few need them. */
 export const embedder = () => import('./embedder.js');
+export const cognito = () => import('./cognito.js');
 
 /** Takes a packet's ticket from the address, and the token. @param {boolean} takesToken */
 function takeFragment(takesToken) {
@@ -217,63 +217,4 @@ export function shareTicket(from, to) {
 export async function otherTicket(packetId) {
   const sent = tab.get(TICKET + packetId);
   return ((await asked.get(packetId)) ?? sent) !== sent;
-}
-
-// --- Cognito ---------------------------------------------------------------------------------------------------------
-
-/** @param {Uint8Array} bytes */
-function base64Url(bytes) {
-  return btoa(String.fromCharCode(...bytes)).replace(/\+/g, '-').replace(/\//g, '_').replace(/=+$/, '');
-}
-
-/** Goes to Cognito's sign-in page. @param {Auth} auth */
-export async function startCodeFlow(auth) {
-  const random = () => base64Url(crypto.getRandomValues(new Uint8Array(32)));
-  const flow = { verifier: random(), state: random(), to: location.hash || packetFragment() };
-  tab.set(FLOW, JSON.stringify(flow));
-  const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(flow.verifier));
-  const parameters = new URLSearchParams({
-    response_type: 'code',
-    client_id: auth.client_id ?? '',
-    redirect_uri: home(),
-    scope: auth.scope ?? 'openid',
-    state: flow.state,
-    code_challenge: base64Url(new Uint8Array(digest)),
-    code_challenge_method: 'S256',
-  });
-  location.assign(`${auth.domain}/oauth2/authorize?${parameters}`);
-}
-
-/** @param {Auth} auth */
-async function finishCodeFlow(auth) {
-  const parameters = new URLSearchParams(location.search);
-  const [code, state] = [parameters.get('code'), parameters.get('state')];
-  if (!code || !state) return;
-  const flow = JSON.parse(tab.get(FLOW) ?? 'null');
-  tab.remove(FLOW);
-  history.replaceState(null, '', `${home()}${flow?.to ?? ''}`);
-  // This tab did not ask for a code with another state.
-  isFlowLost = !flow || flow.state !== state;
-  if (isFlowLost) return;
-  await exchange(auth, { grant_type: 'authorization_code', code, redirect_uri: home(), code_verifier: flow.verifier });
-}
-
-/** @param {Auth} auth @returns {Promise<string | null>} */
-async function refresh(auth) {
-  const token = tab.get(REFRESH);
-  return token ? exchange(auth, { grant_type: 'refresh_token', refresh_token: token }) : null;
-}
-
-/** @param {Auth} auth @param {Record<string, string>} grant @returns {Promise<string | null>} */
-async function exchange(auth, grant) {
-  const body = new URLSearchParams({ ...grant, client_id: auth.client_id ?? '' });
-  const response = await fetch(`${auth.domain}/oauth2/token`, { method: 'POST', body });
-  // Cognito is busy: that says nothing about the user.
-  if (response.status === 429 || response.status >= 500) throw new Error(`sign-in: ${response.status}`);
-  if (!response.ok) return null;
-  const tokens = await response.json();
-  // The id token, since the API's authorizer checks the audience, which is the client here.
-  tab.set(TOKEN, tokens.id_token);
-  if (tokens.refresh_token) tab.set(REFRESH, tokens.refresh_token);
-  return tokens.id_token;
 }
