@@ -393,6 +393,92 @@ browse('the page for sharing says who can open the packet, and is there only as 
   await page.waitForSelector('.result[data-outcome=sold_out]');
 });
 
+browse('the sender is warned of slips for nobody, sees passphrase and recipients again in this browser, and who has not opened it', async () => {
+  for (const [locale, warning, kept, lost, absent, over] of /** @type {const} */ ([
+    ['zh-CN', '只指定了 2 人，会有 8 个没人领，到期退回。', '口令 芝麻开门', '这个浏览器没有记下口令，服务器也不会显示。', '还没拆：', '没有拆：'],
+    ['zh-TW', '只指定了 2 人，會有 8 個沒人領，到期退還。', '通關密語 芝麻开门', '這個瀏覽器沒有記下通關密語，伺服器也不會顯示。', '還沒拆：', ''],
+    ['en-US', 'You named 2: 8 packets stay unopened and come back to you.', 'Passphrase 芝麻开门', 'This browser doesn’t have the passphrase, and the service shows it to nobody.', 'Not opened yet:', ''],
+  ])) {
+    const [alice, friend, other] = [someone('alice'), someone('friend'), someone('other')];
+    await fund(alice, 10_000);
+    const page = await person({ name: alice, locale });
+    await page.goto(stack.url);
+    await page.fill('#total', '10');
+    await page.click('summary');
+    await page.fill('#passphrase', ' 芝麻开门 ');
+    await page.fill('#recipients', `${friend} ${other}`);
+    assert.equal(await textOf(page, '.sticky .bad'), warning);
+    assert.equal(await isInView(page, '.sticky .bad'), true);
+    await page.fill('#count', '2');
+    assert.equal(await textOf(page, '.sticky .bad'), '');
+    await page.fill('#count', '10');
+    if (over) await page.selectOption('#expiry', '10');
+    await page.click('button[type=submit]');
+    await page.waitForSelector('.qr path');
+    const id = (await page.inputValue('#link')).slice(-26);
+    await page.reload();
+    await page.waitForSelector('.qr path');
+    assert.equal(await textOf(page, '.sent .word'), kept);
+    assert.equal(await textOf(page, '.sent .names'), `${friend} · ${other}`);
+    await assertAccessible(page, `what the sender sees again, in ${locale}`);
+    // The sender is not among them: they have nothing to open.
+    assert.doesNotMatch(await textOf(page, '.sent .button.gold'), /拆|Open/);
+    const elsewhere = await person({ name: alice, locale });
+    await elsewhere.goto(`${stack.url}/#/sent/${id}`);
+    await elsewhere.waitForSelector('.qr path');
+    assert.equal(await elsewhere.locator('.sent .word').count(), 0);
+    assert.equal(await textOf(elsewhere, '.sent .hint'), lost);
+    await page.goto(`${stack.url}/p/${id}`);
+    await page.waitForFunction((wanted) => document.querySelector('.absent')?.textContent === wanted, `${absent} ${friend} · ${other}`);
+    await api(friend, 'POST', `/packets/${id}/grab`, { passphrase: '芝麻开门' });
+    await page.waitForFunction((wanted) => document.querySelector('.absent')?.textContent === wanted, `${absent} ${other}`);
+    if (over) await page.waitForFunction((wanted) => document.querySelector('.absent')?.textContent === wanted, `${over} ${other}`);
+  }
+});
+
+browse('of many recipients the sender sees all who have not opened the packet', async () => {
+  const names = Array.from({ length: 150 }, () => someone('guest'));
+  const { id, sender, link } = await packet({ split: 'equal', total_amount: 150, count: 150, recipients: names });
+  for (let i = 0; i < 120; i += 40) await Promise.all(names.slice(i, i + 40).map((name) => api(name, 'POST', `/packets/${id}/grab`, {})));
+  const page = await person({ name: sender });
+  await page.goto(link);
+  await page.waitForFunction(() => (document.querySelector('.absent')?.textContent ?? '').length > 4);
+  const shown = (await textOf(page, '.absent')).replace('还没拆： ', '').split(' · ').sort();
+  assert.deepEqual(shown, names.slice(120).sort());
+  const guest = await person({ name: names[0] ?? '' });
+  await guest.goto(link);
+  await guest.waitForSelector('.claim');
+  assert.equal(await guest.isHidden('.absent'), true, 'only the sender knows the recipients');
+});
+
+browse('a sender who has opened their own packet still finds the page for sharing', async () => {
+  const { link, id, sender } = await packet();
+  const page = await person({ name: sender });
+  await page.goto(link);
+  await page.click('#open');
+  await page.waitForSelector('.result[data-outcome=grabbed]');
+  await page.click(`.result a[href="#/sent/${id}"]`);
+  await page.waitForSelector('.qr path');
+});
+
+browse('the text to share says when the packet opens, with the time zone', async () => {
+  for (const [locale, says] of /** @type {const} */ ([
+    ['zh-CN', /给你发了一个红包：“恭喜” 2\d{3}年.*(GMT|UTC).* 开抢。$/],
+    ['zh-TW', /包了一個紅包給你：「恭喜」 2\d{3}年.*(GMT|UTC).* 開搶。$/],
+    ['en-US', /has a red packet for you: “恭喜” It opens on \w+ \d+, 2\d{3}, \d\d:\d\d (GMT|UTC)/],
+  ])) {
+    const { id, sender } = await packet({ greeting: '恭喜', starts_at: new Date(Date.now() + HOUR_MS).toISOString() });
+    const page = await person({ name: sender, locale });
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    await page.goto(`${stack.url}/#/sent/${id}`);
+    await page.waitForSelector('.qr path');
+    assert.match(await textOf(page, '.invitation'), says);
+    await page.click('#copy');
+    await page.waitForFunction(() => document.querySelector('#live')?.textContent);
+    assert.match((await page.evaluate(() => navigator.clipboard.readText())).split('\n')[0] ?? '', says);
+  }
+});
+
 browse('a packet is scheduled on the form', async () => {
   const alice = someone('alice');
   await fund(alice, 10_000);

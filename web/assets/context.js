@@ -143,9 +143,9 @@ export function moment(at) {
   return time(at, { ...DAY, ...SECOND });
 }
 
-/** Returns a time without its seconds. @param {string | number} at */
-export function minute(at) {
-  return time(at, { ...DAY, ...MINUTE });
+/** Returns a time without its seconds. @param {string | number} at @param {Intl.DateTimeFormatOptions} [more] */
+export function minute(at, more) {
+  return time(at, { ...DAY, ...MINUTE, ...more });
 }
 
 /** Returns the time of day, with the date unless that is today. @param {string} at */

@@ -8,6 +8,7 @@ import { glyphs, h, mayMove, say, sleep } from './dom.js';
 import { coin, coverNames, coverOf, dress, envelope, loadCover, redress, sizeOf, spoken } from './envelope.js';
 import { language, t } from './i18n.js';
 import { cleanGreeting, inWords, readAmount, readCount, writeAmount } from './input.js';
+import { keepPassphrase } from './passphrases.js';
 import { explain, misread } from './problems.js';
 import { isUserId } from './session.js';
 
@@ -80,6 +81,7 @@ class Form {
     );
     this.submit = h('button', { class: 'button wide', type: 'submit' });
     this.state = h('div', { class: 'state', role: 'status' });
+    this.warning = h('p', { class: 'bad', role: 'status' });
     this.balanceLine = h('p', { class: 'balance' });
     this.splitHint = h('p', { class: 'hint' });
     this.totalLabel = h('label', { for: 'total' });
@@ -136,7 +138,7 @@ class Form {
         this.balanceLine,
         more,
       ),
-      h('div', { class: 'sticky' }, this.state, this.submit),
+      h('div', { class: 'sticky' }, this.state, this.warning, this.submit),
     );
     form.addEventListener('input', () => this.#update());
     form.addEventListener('submit', (event) => {
@@ -268,6 +270,9 @@ class Form {
     const isReady = total !== null && total > 0 && wrong.size === 0;
     this.submit.replaceChildren(...(isReady ? [t('send.submit', { amount: money(total) }), h('small', null, inWords(total, minorDigits(), currency, language()))] : [total ? (this.count.value ? ([...wrong.values()][0] ?? '') : t('send.missing.count')) : t('send.missing.total')]));
     this.submit.disabled = !isReady || this.isBusy;
+    // Each of them can open it once.
+    const spare = recipients.length > 0 && count !== null && !wrong.has('recipients') ? count - recipients.length : 0;
+    this.warning.textContent = spare > 0 ? t('send.spare', { people: recipients.length, count: spare }) : '';
     this.#showBalance(isReady ? total : 0, Math.max(0, (total ?? 0) - this.balance));
     this.#showBlessings();
   }
@@ -353,6 +358,7 @@ class Form {
       const sealed = sleep(mayMove() ? SEALING_MS : 0);
       // Without the screen's signal: the page needs the answer of a send even if another screen is shown.
       const { packet } = await api.send(send.body, { key: send.key });
+      if (send.body.passphrase) keepPassphrase(packet, send.body.passphrase);
       drop();
       emptyDraft();
       await sealed;

@@ -1,10 +1,11 @@
 // The screen after a send: the sealed envelope with the QR code of its link on its back, and what to copy into a chat.
 
-import { api, me, minute, money, setCurrency, shareLink } from './context.js';
+import { api, me, minute, money, number, setCurrency, shareLink } from './context.js';
 import { h, s, say } from './dom.js';
 import { coin, envelope, greetingLine, loadCover } from './envelope.js';
 import { t } from './i18n.js';
-import { isolated } from './people.js';
+import { passphraseOf } from './passphrases.js';
+import { isolated, person } from './people.js';
 import encodeQR from './vendor/qr.js';
 
 /** @typedef {import('../client/hongbao.js').Packet} Packet */
@@ -22,7 +23,9 @@ export async function sentScreen(root, signal, packetId = '') {
   setCurrency(packet.currency);
   const link = shareLink(packetId);
   const greeting = packet.greeting || t('send.greeting.default');
-  const text = `${t('sent.text', { sender: isolated(packet.sender_id), greeting })}\n${link}`;
+  const starts = (/** @type {Intl.DateTimeFormatOptions} */ more) => (packet.status === 'scheduled' && packet.starts_at ? ` ${t('sent.starts', { time: minute(packet.starts_at, more) })}` : '');
+  // With the time zone: who reads it may be in another one.
+  const text = `${t('sent.text', { sender: isolated(packet.sender_id), greeting })}${starts({ timeZoneName: 'short' })}\n${link}`;
   const shown = h('input', { class: 'linkbox', id: 'link', readonly: true, value: link, 'aria-label': t('sent.link'), onFocus: () => shown.select() });
   const copy = h('button', { class: 'button', id: 'copy', onClick: () => void copyText(text, shown, copy) }, t('copy'));
   const drawn = envelope({ cover: packet.cover, sender: packet.sender_id, greeting: greetingLine(greeting), seal: coin(), rear: qrCode(link) });
@@ -33,7 +36,7 @@ export async function sentScreen(root, signal, packetId = '') {
       { class: 'sent' },
       h('h1', null, t('sent.title')),
       h('p', { class: 'big' }, money(packet.total_amount), ' ', h('small', null, t('sent.count', { count: packet.count }))),
-      h('p', { class: 'lead' }, [t(leadOf(packet)), packet.has_passphrase && t('sent.lead.word'), packet.starts_at && t('sent.starts', { time: minute(packet.starts_at) })].filter(Boolean).join(' ')),
+      h('p', { class: 'lead' }, t(leadOf(packet)), packet.has_passphrase && ` ${t('sent.lead.word')}`, starts({})),
       drawn,
       isThisMachine() && h('p', { class: 'bad' }, t('sent.local')),
       h('p', { class: 'invitation', dir: 'auto' }, text.split('\n')[0]),
@@ -41,11 +44,12 @@ export async function sentScreen(root, signal, packetId = '') {
       h(
         'div',
         { class: 'row' },
-        h('a', { class: 'button gold', href: `#/p/${packetId}` }, t('sent.open')),
+        h('a', { class: 'button gold', href: `#/p/${packetId}` }, t(packet.recipients && !packet.recipients.includes(me()) ? 'grab.who' : 'sent.open')),
         'share' in navigator &&
           h('button', { class: 'button plain', onClick: () => void navigator.share({ text, url: link }).catch(() => {}) }, t('sent.share')),
         h('a', { class: 'link', href: '#/' }, t('sent.another')),
       ),
+      ...who(packet),
       h('details', { class: 'more' }, h('summary', null, t('sent.commitment')), h('p', { class: 'hint' }, t('sent.commitment.hint')), h('code', { class: 'hex' }, packet.commitment)),
     ),
   );
@@ -55,6 +59,20 @@ export async function sentScreen(root, signal, packetId = '') {
 function leadOf({ recipients, eligibility }) {
   if (eligibility) return recipients ? 'sent.lead.both' : 'sent.lead.ticket';
   return recipients ? 'sent.lead.some' : 'sent.lead';
+}
+
+/** The names that are shown at once. */
+const NAMES_SHOWN = 12;
+
+/** Shows the passphrase and the recipients. @param {Packet} packet */
+function who({ packet_id, has_passphrase, recipients }) {
+  const word = has_passphrase && passphraseOf(packet_id);
+  const names = (recipients ?? []).flatMap((id, i) => [i > 0 ? ' · ' : '', person(id)]);
+  return [
+    word && h('p', { class: 'word' }, t('send.passphrase'), ' ', h('strong', { dir: 'auto' }, word)),
+    has_passphrase && h('p', { class: 'hint' }, t(word ? 'sent.word.kept' : 'sent.word.lost')),
+    recipients && h('details', { class: 'more', open: recipients.length <= NAMES_SHOWN }, h('summary', null, `${t('send.recipients')} (${number(recipients.length)})`), h('p', { class: 'names' }, ...names)),
+  ];
 }
 
 /** Whether the page's address means another machine on every other one. */

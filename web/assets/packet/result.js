@@ -70,6 +70,7 @@ export class ResultRoom {
             this.luck,
             h('p', { class: 'after' }, h('a', { href: '#/mine' }, t('grab.saved'))),
             this.left,
+            isMine && /^(open|scheduled)$/.test(packet.status) && h('p', { class: 'after' }, h('a', { href: `#/sent/${packet.packet_id}` }, t('grab.share'))),
             this.next,
           );
     const hero = dress(h('div', { class: 'torn' }, this.ticket, h('div', { class: 'strip-of-cover' }, h('div', { class: 'pocket', 'aria-hidden': 'true' }, artOf(look)), this.seal)), look);
@@ -236,9 +237,10 @@ export class ClaimsList {
     this.pins = h('ol', { class: 'pins', hidden: true });
     this.rows = h('ol', { class: 'claims' });
     this.none = h('p', { class: 'none' });
+    this.absent = h('p', { class: 'hint absent', hidden: true });
     this.more = h('button', { class: 'button plain', hidden: true }, t('more'));
     this.foot = h('div', { class: 'foot' });
-    this.node = h('section', { class: 'card who', id: 'who' }, h('h2', null, t('grab.who')), this.progress, this.bar, this.pins, this.rows, this.none, this.more, this.foot);
+    this.node = h('section', { class: 'card who', id: 'who' }, h('h2', null, t('grab.who')), this.progress, this.bar, this.pins, this.rows, this.none, this.more, this.absent, this.foot);
     this.more.addEventListener('click', () => void this.#readOlder());
     const draw = () => this.#drawSoon();
     addEventListener('scroll', draw, { passive: true, signal });
@@ -260,6 +262,7 @@ export class ClaimsList {
     this.none.textContent = t(status === 'open' || status === 'scheduled' ? 'grab.nobody' : 'grab.nobody.over');
     this.none.hidden = claimed_count > 0 || this.#claims.length > 0;
     this.foot.replaceChildren(refunded_amount > 0 ? h('p', { class: 'hint' }, t(packet.sender_id === me() ? 'mine.refunded' : 'grab.refunded', { amount: money(refunded_amount) })) : '');
+    this.#showAbsent();
     const { mine } = packet;
     const best = luckiest(packet);
     /** @type {Shown[]} */
@@ -274,6 +277,17 @@ export class ClaimsList {
     this.pins.replaceChildren(...pinned.map((claim) => claimRow(claim, claim.user_id === best?.user_id, 'pin')));
   }
 
+  /** Tells the sender which recipients have not opened it, once all claims are read. */
+  #showAbsent() {
+    const { recipients, claimed_count, status } = this.#live.packet;
+    if (!recipients || (claimed_count > 0 && (this.#older !== null || this.#claims.length < claimed_count))) return;
+    const opened = new Set(this.#claims.map(({ user_id }) => user_id));
+    const absent = recipients.filter((id) => !opened.has(id));
+    const label = t(status === 'open' || status === 'scheduled' ? 'grab.absent' : 'grab.absent.over');
+    this.absent.hidden = absent.length === 0;
+    this.absent.replaceChildren(`${label} `, ...absent.flatMap((id, i) => [i > 0 ? ' · ' : '', person(id)]));
+  }
+
   #changed() {
     this.#head();
     const best = luckiest(this.#live.packet);
@@ -286,11 +300,12 @@ export class ClaimsList {
     if (this.#live.packet.claimed_count > this.#seen) void this.#readNewer();
   }
 
-  /** Reads the first page, or the next one. */
+  /** Reads the first page, or the next one. @returns {Promise<void>} */
   async #readOlder() {
     if (this.#isReading || this.#older === null) return;
     this.#isReading = true;
     this.more.disabled = true;
+    let isRead = false;
     try {
       const seen = this.#live.packet.claimed_count;
       const page = await api.claims(this.#live.packet.packet_id, { limit: PAGE, cursor: this.#older ?? null, order: 'newest', signal: this.#signal });
@@ -300,6 +315,7 @@ export class ClaimsList {
       }
       this.#take(page);
       this.#added();
+      isRead = true;
     } catch {
       // The button stays, so that the user can try again.
     } finally {
@@ -307,6 +323,8 @@ export class ClaimsList {
       this.more.disabled = false;
       this.more.hidden = this.#older === null || this.#claims.length === 0;
     }
+    // There are at most 500, and the sender wants to know who is missing.
+    if (this.#live.packet.recipients && isRead && this.#older) return this.#readOlder();
     if (this.#live.packet.claimed_count > this.#seen) void this.#readNewer();
   }
 
