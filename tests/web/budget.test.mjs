@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 
-import { browse, grab, packet, person, someone, stack } from './harness.mjs';
+import { browse, grab, packet, person, someone, stack, watchShift } from './harness.mjs';
 
 browse('the first paint comes within a second; an envelope takes at most 65 KB, the form 70 KB, all screens 150 KB', async () => {
   const { id, sender } = await packet({ count: 1, cover: 'wedding' });
@@ -98,17 +98,11 @@ browse('nothing jumps on any screen', async () => {
   for (const [width, height] of /** @type {const} */ ([[390, 844], [1280, 800]])) {
     for (const [path, selector, name] of /** @type {const} */ ([['/#/', '#total', sender], [`/#/sent/${id}`, '.qr', sender], [`/p/${id}`, '#open', someone()], [`/p/${over.id}`, '.result', over.sender], ['/#/mine', '.purse', sender], ['/#/mine/sent', '.history li', sender], [`/#/verify/${over.id}`, '.proof', sender], ['/#/rush', '#users', sender]])) {
       const page = await person({ name, width, height });
-      await page.addInitScript(() => {
-        const seen = /** @type {any} */ (window);
-        seen.shift = 0;
-        new PerformanceObserver((list) => {
-          for (const entry of /** @type {any[]} */ (list.getEntries())) if (!entry.hadRecentInput) seen.shift += entry.value;
-        }).observe({ type: 'layout-shift', buffered: true });
-      });
+      const shiftOf = await watchShift(page);
       await page.goto(stack.url + path);
       await page.waitForSelector(selector);
       await page.waitForTimeout(1_200);
-      const shift = await page.evaluate(() => /** @type {any} */ (window).shift);
+      const shift = await shiftOf();
       assert.ok(shift <= 0.02, `${path} at ${width}: ${shift}`);
       await page.context().close();
     }

@@ -172,6 +172,43 @@ export async function person({ name = 'alice', locale = 'zh-CN', width = 390, he
   return page;
 }
 
+/** Returns a token that the page can read. Its signature is not valid. @param {object} claims */
+export function tokenOf(claims) {
+  const part = (/** @type {object} */ value) => Buffer.from(JSON.stringify(value)).toString('base64url');
+  return `${part({ alg: 'none' })}.${part(claims)}.x`;
+}
+
+/**
+ * Opens a path of the page as it is deployed: the app has signed the user in with a token. The local stack verifies none, so that each
+ * request names its user too.
+ * @param {Page} page
+ * @param {string} user
+ * @param {string} path
+ * @param {object} [config] more of config.json
+ */
+export async function openDeployed(page, user, path, config = {}) {
+  await page.route('**/config.json', async (route) => {
+    const response = await route.fetch();
+    const { profiles: _, ...own } = await response.json();
+    return route.fulfill({ response, json: { ...own, auth: { kind: 'token', origins: [] }, local: false, ...config } });
+  });
+  const isCall = (/** @type {URL} */ { pathname }) => /^\/(me|packets)(\/|$)/.test(pathname);
+  await page.route(isCall, (route) => route.continue({ headers: { ...route.request().headers(), 'x-user-id': user } }));
+  await page.goto(`${stack.url}/#token=${tokenOf({ sub: user })}&to=${path}`);
+}
+
+/** Measures how far the page's content jumps, from the next document on; the function that it returns tells. @param {Page} page */
+export async function watchShift(page) {
+  await page.addInitScript(() => {
+    const seen = /** @type {any} */ (window);
+    seen.shift = 0;
+    new PerformanceObserver((list) => {
+      for (const entry of /** @type {any[]} */ (list.getEntries())) if (!entry.hadRecentInput) seen.shift += entry.value;
+    }).observe({ type: 'layout-shift', buffered: true });
+  });
+  return () => page.evaluate(() => /** @type {number} */ (/** @type {any} */ (window).shift));
+}
+
 let users = 0;
 /** Returns the name of a new user. @param {string} [name] */
 export const someone = (name = 'user') => `${name}-${(users += 1)}`;

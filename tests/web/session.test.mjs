@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 
-import { api, assertAccessible, assertSoon, browse, fund, packet, person, someone, stack, textOf, ticketKey } from './harness.mjs';
+import { api, assertAccessible, assertFits, assertSoon, browse, fund, openDeployed, packet, person, someone, stack, textOf, ticketKey, tokenOf, watchShift } from './harness.mjs';
 import { signTicket } from '../../clients/js/tickets.js';
 
 /** @typedef {import('playwright-core').Page} Page */
@@ -32,6 +32,39 @@ browse('a token in the fragment is accepted, and a message from the page’s own
   assert.ok(!page.url().includes('token'), page.url());
   assert.match(await textOf(page, '.bar .user'), /zoe/);
   assert.equal(await page.locator('a[href="#/rush"]').count(), 0, 'the rush exists only on the local stack');
+});
+
+browse('the header names its user as the app does, in one line, and nothing jumps for it', async () => {
+  const sub = '7b3f9c12-5d0e-4c1a-9f6e-2a8d4c6b0e13';
+  const { id } = await packet({ greeting: '恭喜' });
+  const hook = (/** @type {string} */ name) => `export const profiles = async (ids, language) => {
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    return Object.fromEntries(ids.filter((id) => id === '${sub}').map((id) => [id, { name: ${name} }]));
+  };`;
+  const names = `{ 'zh-CN': '艾莉', 'zh-TW': '艾莉', en: 'Alice Pleasance Liddell' }[language]`;
+  for (const [locale, name, width] of /** @type {const} */ ([['zh-CN', '艾莉', 390], ['zh-TW', '艾莉', 1280], ['en-US', 'Alice Pleasance', 320], ['zh-CN', null, 390]])) {
+    for (const path of ['/', '/mine', `/p/${id}`]) {
+      const page = await person({ locale, width, height: width > 1_000 ? 800 : 844 });
+      const shiftOf = await watchShift(page);
+      await page.addInitScript(() => {
+        const seen = /** @type {any} */ (window);
+        seen.headers = [];
+        new MutationObserver(() => seen.headers.push(document.querySelector('.bar .user')?.textContent ?? '')).observe(document, { childList: true, subtree: true, characterData: true });
+      });
+      await page.route('**/app/people.js', (route) => route.fulfill({ contentType: 'text/javascript', body: hook(names) }));
+      await openDeployed(page, sub, path, name ? { profiles: 'app/people.js' } : {});
+      const shown = name ?? sub;
+      await page.waitForFunction((text) => document.querySelector('.bar .user')?.textContent?.startsWith(text), shown);
+      await page.waitForTimeout(300);
+      assert.ok((await page.evaluate(() => /** @type {Element} */ (document.querySelector('.bar')).clientHeight)) <= 61, `the bar at ${path} at ${width}`);
+      const shift = await shiftOf();
+      assert.ok(shift <= 0.02, `${path} at ${width}: ${shift}`);
+      const headers = await page.evaluate(() => /** @type {any} */ (window).headers);
+      assert.ok(headers.every((/** @type {string} */ text) => text === '' || text.startsWith(shown)), `${headers}`);
+      await assertFits(page, `the header at ${width} in ${locale}`);
+      await page.context().close();
+    }
+  }
 });
 
 browse('a link with another user’s token asks before it replaces the session, at its start and while the page is open', async () => {
@@ -350,12 +383,6 @@ const allow = (page, from, to) =>
 
 /** Returns one body that fits as an answer to every request under /me. @param {string} user */
 const mineOf = (user) => ({ user_id: user, balance: 5, currency: 'CNY', claims: [], packets: [], movements: [], next_cursor: null, totals: { count: 0, amount: 0 } });
-
-/** Returns a token that the page can read. Its signature is not valid. @param {object} claims */
-function tokenOf(claims) {
-  const part = (/** @type {object} */ value) => Buffer.from(JSON.stringify(value)).toString('base64url');
-  return `${part({ alg: 'none' })}.${part(claims)}.x`;
-}
 
 /**
  * Opens a page that was signed in by Cognito before. The service accepts one token, and Cognito gives another one for the refresh token.

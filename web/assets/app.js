@@ -4,7 +4,7 @@ import { device, tab } from './browser.js';
 import { config, expectPacket, home, loadConfig, me, session, useSession } from './context.js';
 import { byId, glyph, h } from './dom.js';
 import { LANGUAGES, language, loadTexts, switchLanguage, t } from './i18n.js';
-import { forgetPeople, isolated, meet, preparePeople } from './people.js';
+import { forgetPeople, isolated, meet, preparePeople, self } from './people.js';
 import { chooseLocalUser, cognito, decide, embedder, isFlowLost, isUserId, localUsers, offered, openSession } from './session.js';
 
 /** @typedef {(root: HTMLElement, signal: AbortSignal, ...parts: string[]) => void | Promise<void>} Screen */
@@ -219,7 +219,7 @@ function languageChoice() {
 
 /** Returns the signed-in user's name; on the local stack a choice of names. */
 function userChoice() {
-  if (config.auth.kind !== 'local') return h('span', { class: 'user' }, me());
+  if (config.auth.kind !== 'local') return self(me());
   const names = [...new Set([...localUsers(config.auth), me()])];
   const other = '…';
   const options = names.map((name) => h('option', { value: name, selected: name === me() }, isolated(name)));

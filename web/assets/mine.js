@@ -3,7 +3,7 @@
 import { newKey } from '../client/hongbao.js';
 import { api, config, me, moment, money, month, setCurrency } from './context.js';
 import { h, say } from './dom.js';
-import { avatar, person } from './people.js';
+import { avatar, meetSoon, person } from './people.js';
 import { t } from './i18n.js';
 import { NotLoaded, explain } from './problems.js';
 
@@ -15,7 +15,7 @@ const TOP_UP = 100_000;
 
 /** @param {HTMLElement} root @param {AbortSignal} signal @param {string} tab */
 export async function mineScreen(root, signal, tab = 'received') {
-  const [wallet, parts] = await Promise.all([api.wallet({ signal }), config.withdrawals && loadWithdrawing()]);
+  const [wallet, parts] = await Promise.all([api.wallet({ signal }), config.withdrawals && loadWithdrawing(), meetSoon([me()], signal)]);
   if (signal.aborted) return;
   setCurrency(wallet.currency);
   const balance = h('p', { class: 'sum' });

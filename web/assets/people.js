@@ -1,11 +1,14 @@
 // Users' names and pictures, which the embedding app knows: docs/INTEGRATE.md describes its module.
 
 import { config, home } from './context.js';
-import { h, vary } from './dom.js';
+import { h, sleep, vary } from './dom.js';
 import { language, t } from './i18n.js';
 
 /** @typedef {{name?: string, picture?: string}} Profile */
 /** @typedef {(ids: string[], language: string) => Promise<Record<string, Profile>> | Record<string, Profile>} Hook */
+
+/** No screen waits longer for names and pictures. */
+const MEET_MOST_MS = 400;
 
 /** The folder of `assets/`, read before the page's address changes. */
 const FOLDER = new URL('..', /** @type {HTMLScriptElement} */ (document.querySelector('script[src]')).src);
@@ -34,6 +37,11 @@ export async function meet(ids) {
   if (wanted.size > 0) await (asking ??= Promise.resolve().then(ask).finally(() => {
     asking = undefined;
   }));
+}
+
+/** The same, but it does not wait for long: names and pictures that come later are filled in. @param {string[]} ids @param {AbortSignal} signal */
+export function meetSoon(ids, signal) {
+  return Promise.race([meet(ids), sleep(MEET_MOST_MS, signal)]);
 }
 
 async function ask() {
@@ -71,6 +79,14 @@ export function isolated(id) {
 export function person(id, text) {
   const part = h('bdi', { 'data-user': id, 'data-text': text });
   introduce(part);
+  void meet([id]);
+  return part;
+}
+
+/** Returns the user of the session. Nothing shows until the app has answered, so that no id shows before a name. @param {string} id */
+export function self(id) {
+  const part = h('bdi', { class: 'user', 'data-user': id });
+  if (known.has(id) || !config.profiles) introduce(part);
   void meet([id]);
   return part;
 }

@@ -5,7 +5,7 @@ import { api, me, once, setCurrency, takeExpected } from '../context.js';
 import { h, mayMove, sleep } from '../dom.js';
 import { loadCover } from '../envelope.js';
 import { t } from '../i18n.js';
-import { isolated, meet } from '../people.js';
+import { isolated, meetSoon } from '../people.js';
 import { NotLoaded, problemNotice } from '../problems.js';
 import { otherTicket } from '../session.js';
 import { ClosedEnvelope } from './envelope.js';
@@ -15,9 +15,6 @@ import { pause, persist } from './persist.js';
 /** @typedef {import('../../client/hongbao.js').GrabResult} GrabResult */
 /** @typedef {Extract<GrabResult, {outcome: 'grabbed'}>} Grabbed */
 /** @typedef {'grabbed' | 'sold_out' | 'limit_reached' | 'expired' | 'closed' | 'none'} Outcome */
-
-/** The screen does not wait longer for names and pictures. */
-const MEET_MOST_MS = 400;
 
 /** @param {HTMLElement} root @param {AbortSignal} signal @param {string} packetId */
 export async function packetScreen(root, signal, packetId = '') {
@@ -38,7 +35,7 @@ class PacketScreen {
     try {
       const ask = () => takeExpected(this.packetId) ?? once.packet(this.packetId, { signal: this.signal });
       const packet = await persist(ask, 'loading', (...says) => this.#tell(says), this.signal);
-      await Promise.all([loadCover(packet.cover), Promise.race([meet([packet.sender_id]), sleep(MEET_MOST_MS, this.signal)])]);
+      await Promise.all([loadCover(packet.cover), meetSoon([packet.sender_id], this.signal)]);
       if (this.signal.aborted) return;
       setCurrency(packet.currency);
       document.title = t('grab.title', { sender: isolated(packet.sender_id) });
