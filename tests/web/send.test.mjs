@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 
-import { api, apiOf, assertAccessible, assertSoon, browse, essential, fund, isInView, packet, person, someone, stack, startStack, textOf } from './harness.mjs';
+import { api, apiOf, assertAccessible, assertFits, assertSoon, browse, essential, fund, isInView, openDeployed, packet, person, someone, stack, startStack, textOf } from './harness.mjs';
 
 /** @type {typeof import('jsqr').default} */
 const jsQR = createRequire(import.meta.url)('jsqr');
@@ -161,6 +161,41 @@ browse('a greeting is sent with its joiners and without other invisible characte
   const [sent] = (await api(alice, 'GET', '/me/packets')).packets;
   assert.equal(sent.greeting, '恭喜 👩🏽\u200d🚀❤\ufe0f می\u200cخواهم ක්\u200dරි 葛\u{e0100} 12');
   assert.equal((await api(someone(), 'POST', `/packets/${sent.packet_id}/grab`)).outcome, 'grabbed');
+});
+
+browse('who lacks money reads once how much, and where more comes from', async () => {
+  const topUp = 'https://app.test/topup';
+  for (const [locale, lack, link, ask] of /** @type {const} */ ([
+    ['zh-CN', /余额还差 ¥88\.80/g, '充值', /余额不足.*充值请联系运营方/s],
+    ['zh-TW', /餘額還差 ¥88\.80|餘額還差 \$88\.80/g, '儲值', /餘額不足.*儲值請聯絡營運方/s],
+    ['en-US', /¥88\.80 more than your balance/g, 'Top up', /Not enough balance.*operator can top it up/s],
+  ])) {
+    for (const top_up of [undefined, topUp]) {
+      const alice = someone('alice');
+      const page = await person({ locale, width: 320, height: 568 });
+      await openDeployed(page, alice, '/', { top_up });
+      await page.fill('#total', '88.80');
+      const said = await page.evaluate(() => document.querySelector('.send')?.textContent ?? '');
+      assert.equal([...said.matchAll(/88\.80/g)].length, 1, said);
+      assert.equal([...said.matchAll(lack)].length, 1, said);
+      const shown = '.sticky .wide:not([hidden])';
+      assert.equal(await page.locator(shown).count(), 1);
+      if (top_up) assert.deepEqual([await textOf(page, `${shown}[href]`), await page.getAttribute(shown, 'href'), await page.getAttribute(shown, 'target')], [link, topUp, '_top']);
+      else assert.match(await textOf(page, `${shown}:disabled`), ask);
+      assert.equal(await isInView(page, shown), true);
+      await assertFits(page, `too little money in ${locale}`);
+      await assertAccessible(page, `too little money in ${locale}`);
+      // The user comes back with money, and the page has kept what they wrote.
+      await fund(alice, 10_000);
+      await page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')));
+      await page.waitForSelector('.sticky [type=submit]:enabled');
+      assert.equal(await page.locator(shown).count(), 1);
+      await page.click('.tabs a[href="#/mine"]');
+      await page.waitForSelector('.purse');
+      assert.equal(await page.locator(`.purse a[href="${topUp}"]`).count(), top_up ? 1 : 0);
+      await page.context().close();
+    }
+  }
 });
 
 browse('if the money was spent elsewhere meanwhile, nothing is sent and the balance is read again', async () => {

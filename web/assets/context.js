@@ -16,6 +16,7 @@ export { number } from './i18n.js';
  * @property {'fragment' | 'path'} links `path` if the server answers /p/<id> with the page, so that links look like packets.
  * @property {string} [profiles] The module of the embedding app that knows users' names and pictures.
  * @property {string[]} [covers] The covers to choose from.
+ * @property {string} [top_up] The page of the embedding app where users put money in.
  * @property {boolean} [withdrawals] Whether users can ask for withdrawals.
  */
 

@@ -62,7 +62,7 @@ export async function mineScreen(root, signal, tab = 'received') {
       'section',
       { class: 'mine' },
       h('h1', { class: 'unseen' }, t('mine.title')),
-      h('div', { class: 'purse' }, h('p', null, avatar(me()), person(me())), h('p', { class: 'hint' }, t('mine.balance')), balance, pending, config.local && topUp),
+      h('div', { class: 'purse' }, h('p', null, avatar(me()), person(me())), h('p', { class: 'hint' }, t('mine.balance')), balance, pending, config.local ? topUp : config.top_up && h('a', { class: 'button plain', href: config.top_up, target: '_top' }, t('topup.app'))),
       withdrawing?.element,
       h('nav', { class: 'segments', 'aria-label': t('mine.title') }, link('received'), link('sent'), link('statement')),
       list.element,

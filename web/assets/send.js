@@ -80,6 +80,8 @@ class Form {
       ),
     );
     this.submit = h('button', { class: 'button wide', type: 'submit' });
+    // Takes the place of the submit button while the balance is too small.
+    this.topUp = config.top_up ? h('a', { class: 'button wide', href: config.top_up, target: '_top' }, t('topup.app')) : null;
     this.state = h('div', { class: 'state', role: 'status' });
     this.warning = h('p', { class: 'bad', role: 'status' });
     this.balanceLine = h('p', { class: 'balance' });
@@ -98,6 +100,9 @@ class Form {
     this.#draw(root);
     this.#restore();
     this.#update();
+    // The user may have topped up elsewhere.
+    const onReturn = () => !document.hidden && !this.isBusy && this.#read().short > 0 && void this.#readBalance();
+    document.addEventListener('visibilitychange', onReturn, { signal });
   }
 
   /** @returns {Record<Field, HTMLInputElement | HTMLTextAreaElement | HTMLSelectElement>} */
@@ -138,7 +143,7 @@ class Form {
         this.balanceLine,
         more,
       ),
-      h('div', { class: 'sticky' }, this.state, this.warning, this.submit),
+      h('div', { class: 'sticky' }, this.state, this.warning, this.submit, this.topUp),
     );
     form.addEventListener('input', () => this.#update());
     form.addEventListener('submit', (event) => {
@@ -220,6 +225,8 @@ class Form {
     const reading = readAmount(this.total.value, minorDigits());
     const written = 'minor' in reading ? reading.minor : null;
     const total = written === null ? null : isEqual ? written * (isCount ? count : 1) : written;
+    /** How much the balance lacks. */
+    let short = 0;
     if (written === null || total === null) {
       if (this.total.value.trim() && 'wrong' in reading) wrong.set('total', misread(reading, typed(hundredthsOf(8_880))));
     } else if (isEqual && (written < 1 || written > slipMax)) {
@@ -229,7 +236,8 @@ class Form {
     } else if (isCount && total > count * slipMax) {
       wrong.set('total', t('send.bad.most', { most: money(count * slipMax), slip: money(slipMax) }));
     } else if (total > this.balance) {
-      wrong.set('total', t('send.bad.balance', { short: money(total - this.balance) }));
+      short = total - this.balance;
+      wrong.set('total', t('send.bad.balance', { short: money(short) }));
     }
     // The service normalises a passphrase before it measures it.
     const passphrase = this.passphrase.value.normalize('NFKC').trim();
@@ -242,13 +250,13 @@ class Form {
     else if (recipients.length > RECIPIENTS_MAX) wrong.set('recipients', t('send.bad.recipients.many'));
     const startsMs = this.starts.value ? Date.parse(this.starts.value) : null;
     if (startsMs !== null && !(startsMs > serverNow() && startsMs < serverNow() + AHEAD_MAX_MS)) wrong.set('starts', t('send.bad.starts'));
-    return { wrong, total, count: isCount ? count : null, passphrase, recipients, startsAt: startsMs === null || wrong.has('starts') ? null : new Date(startsMs).toISOString() };
+    return { wrong, total, short, count: isCount ? count : null, passphrase, recipients, startsAt: startsMs === null || wrong.has('starts') ? null : new Date(startsMs).toISOString() };
   }
 
   #update() {
     for (const [name, control] of Object.entries(this.#fields)) draft.fields[/** @type {Field} */ (name)] = control.value;
     const { slip_amount_max: slipMax, count_max: countMax } = config.limits;
-    const { wrong, total, count, recipients } = this.#read();
+    const { wrong, total, short, count, recipients } = this.#read();
     const isEqual = draft.split === 'equal';
     const limits = { least: money(isEqual ? 1 : (count ?? 1)), most: money((count ?? 1) * slipMax), slip: money(slipMax) };
     const isFit = total !== null && count !== null && !wrong.has('total');
@@ -268,12 +276,14 @@ class Form {
     this.splitHint.textContent = t(`send.${draft.split}.hint`);
     this.greeting.className = `greeting ${sizeOf(this.greeting.value)}`;
     const isReady = total !== null && total > 0 && wrong.size === 0;
-    this.submit.replaceChildren(...(isReady ? [t('send.submit', { amount: money(total) }), h('small', null, inWords(total, minorDigits(), currency, language()))] : [total ? (this.count.value ? ([...wrong.values()][0] ?? '') : t('send.missing.count')) : t('send.missing.total')]));
+    const lack = short > 0 ? [t('send.short'), config.local ? '' : h('small', null, t('topup.ask'))] : null;
+    this.submit.replaceChildren(...(isReady ? [t('send.submit', { amount: money(total) }), h('small', null, inWords(total, minorDigits(), currency, language()))] : (lack ?? [total ? (this.count.value ? ([...wrong.values()][0] ?? '') : t('send.missing.count')) : t('send.missing.total')])));
     this.submit.disabled = !isReady || this.isBusy;
     // Each of them can open it once.
     const spare = recipients.length > 0 && count !== null && !wrong.has('recipients') ? count - recipients.length : 0;
     this.warning.textContent = spare > 0 ? t('send.spare', { people: recipients.length, count: spare }) : '';
-    this.#showBalance(isReady ? total : 0, Math.max(0, (total ?? 0) - this.balance));
+    if (this.topUp) [this.submit.hidden, this.topUp.hidden] = [lack !== null, lack === null];
+    this.#showBalance(isReady ? total : 0);
     this.#showBlessings();
   }
 
@@ -294,14 +304,12 @@ class Form {
     this.blessings.replaceChildren(...(spoken(coverOf(draft.cover).blessings) ?? []).map((text) => this.#chip(text, this.greeting, text)));
   }
 
-  /** @param {number} amount @param {number} short how much the balance lacks */
-  #showBalance(amount, short) {
-    const rest =
-      (short > 0 && h('small', { class: 'bad' }, t('send.bad.balance', { short: money(short) }))) ||
-      (amount > 0 && h('small', null, t('send.after', { left: money(this.balance - amount) })));
+  /** @param {number} amount */
+  #showBalance(amount) {
+    const rest = amount > 0 && h('small', null, t('send.after', { left: money(this.balance - amount) }));
     const topUp =
       config.local &&
-      h('button', { class: 'link', type: 'button', title: t('topup.hint'), onClick: () => void this.#topUp() }, t('topup', { amount: money(TOP_UP) }));
+      h('button', { class: 'link', type: 'button', title: t('topup.hint'), onClick: () => void this.#deposit() }, t('topup', { amount: money(TOP_UP) }));
     // The line is drawn again; its button keeps the focus.
     const hadFocus = this.balanceLine.contains(document.activeElement);
     this.balanceLine.replaceChildren(h('span', null, `${t('send.balance')} `, h('strong', null, money(this.balance)), rest), topUp || '');
@@ -318,7 +326,7 @@ class Form {
     }
   }
 
-  async #topUp() {
+  async #deposit() {
     try {
       this.balance = (await api.deposit(me(), newKey(), TOP_UP, { signal: this.signal })).balance;
       say(t('topup.done', { amount: money(TOP_UP) }));

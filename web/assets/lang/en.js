@@ -89,6 +89,7 @@ const english = {
   'send.bad.each': 'From {least} to {slip} each',
   'send.bad.count': 'A whole number from 1 to {most}',
   'send.bad.balance': '{short} more than your balance',
+  'send.short': 'Not enough balance',
   'send.bad.poor': 'Your balance no longer covers it. Nothing was sent.',
   'send.bad.chars': 'At most 64 characters',
   'send.bad.starts': 'A time within the next 7 days',
@@ -101,6 +102,8 @@ const english = {
   'send.limit.later': 'Nothing was sent. A smaller amount may still fit.',
   'send.paused': 'Sending is paused. Nothing was sent.',
   'topup': 'Top up {amount}',
+  'topup.app': 'Top up',
+  'topup.ask': 'The operator can top it up',
   'topup.done': '{amount} added',
   'topup.hint': 'On the local stack anybody is the operator.',
 

@@ -88,6 +88,7 @@ export const texts = {
   'send.bad.each': '单个 {least} 到 {slip}',
   'send.bad.count': '请输入 1 到 {most} 的整数',
   'send.bad.balance': '余额还差 {short}',
+  'send.short': '余额不足',
   'send.bad.poor': '余额已经不够，没有发出。',
   'send.bad.chars': '最多 64 个字',
   'send.bad.starts': '请选 7 天以内的时间',
@@ -100,6 +101,8 @@ export const texts = {
   'send.limit.later': '这次没有发出。可以少发一点。',
   'send.paused': '暂停发红包，未扣款。',
   'topup': '充值 {amount}',
+  'topup.app': '充值',
+  'topup.ask': '充值请联系运营方',
   'topup.done': '已充值 {amount}',
   'topup.hint': '在本地环境，人人都是运营方。',
 

@@ -88,6 +88,7 @@ export const texts = {
   'send.bad.each': '單個 {least} 到 {slip}',
   'send.bad.count': '請輸入 1 到 {most} 的整數',
   'send.bad.balance': '餘額還差 {short}',
+  'send.short': '餘額不足',
   'send.bad.poor': '餘額不足，紅包沒有發出。',
   'send.bad.chars': '最多 64 個字',
   'send.bad.starts': '請選 7 天內的時間',
@@ -100,6 +101,8 @@ export const texts = {
   'send.limit.later': '這次沒有發出。可以少發一點。',
   'send.paused': '暫停發紅包，未扣款。',
   'topup': '儲值 {amount}',
+  'topup.app': '儲值',
+  'topup.ask': '儲值請聯絡營運方',
   'topup.done': '已儲值 {amount}',
   'topup.hint': '在本機環境，人人都是營運方。',
 
