@@ -33,9 +33,13 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 url=$(output PageUrl)
-covers=$(find web/assets/covers -name '*.js' -exec basename {} .js \; | LC_ALL=C sort | sed 's/.*/"&"/' | paste -sd, -)
-# Whatever else the stack says, the page offers the covers that are uploaded with it.
-output PageConfig | sed "s/}[[:space:]]*\$/,\"covers\":[$covers]}/" >"$work/config.json"
+covers=$(find web/assets/covers -name '*.js' -exec basename {} .js \; | LC_ALL=C sort)
+# What the app says of itself, what the stack says, and the covers that are uploaded: the later one wins.
+# shellcheck disable=SC2086 # no name has spaces
+output PageConfig | python3 -c '
+import json, sys
+with open("web/config.json", encoding="utf-8") as own:
+    print(json.dumps({**json.load(own), **json.load(sys.stdin), "covers": sys.argv[1:]}))' $covers >"$work/config.json"
 
 # The page needs only one file of the client, which its modules import from client/.
 files=$(find web/assets clients/js/hongbao.js -type f \( -name '*.js' -o -name '*.css' -o -name '*.svg' -o -name '*.png' \) | LC_ALL=C sort)

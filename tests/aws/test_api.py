@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -344,7 +345,18 @@ esac"""
 
 
 @pytest.fixture
-def uploads(stack, distribution, repository, tmp_path, monkeypatch):
+def page(repository, tmp_path):
+    """A copy of what is uploaded, and of the script that does it."""
+    copy = tmp_path / "copy"
+    shutil.copytree(repository / "web", copy / "web")
+    for name in ("scripts/deploy-web.sh", "clients/js/hongbao.js"):
+        (copy / name).parent.mkdir(parents=True)
+        shutil.copy(repository / name, copy / name)
+    return copy
+
+
+@pytest.fixture
+def uploads(stack, distribution, page, tmp_path, monkeypatch):
     for name, value in stack.outputs.items():
         (tmp_path / name).write_text(value)
     program = tmp_path / "bin" / "aws"
@@ -359,13 +371,13 @@ def uploads(stack, distribution, repository, tmp_path, monkeypatch):
     monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
 
     def run(*arguments):
-        subprocess.run([repository / "scripts/deploy-web.sh", "a-stack", *arguments], check=True, capture_output=True)
+        subprocess.run([page / "scripts/deploy-web.sh", "a-stack", *arguments], check=True, capture_output=True)
         return (tmp_path / "calls").read_text().splitlines()
 
     return run
 
 
-def test_the_upload_has_the_files_that_the_page_needs(stack, uploads, repository, tmp_path):
+def test_the_upload_has_the_files_that_the_page_needs(stack, uploads, tmp_path):
     calls = uploads()
     bucket = stack.outputs["PageBucketName"]
     put = [call for call in calls if call.startswith("s3 cp")]
@@ -387,6 +399,15 @@ def test_the_upload_has_the_files_that_the_page_needs(stack, uploads, repository
     assert config.pop("covers") == ["birthday", "plain", "spring", "wedding"]
     assert config == json.loads(stack.outputs["PageConfig"])
     assert any(call.startswith("cloudfront create-invalidation") for call in calls)
+
+
+def test_the_upload_keeps_what_the_app_says_of_itself(stack, uploads, page, tmp_path):
+    own = {"profiles": "assets/people.js", "top_up": "https://app.example/topup", "withdrawal_terms": {"zh-CN": "到银行卡，$免手续费&'"}}
+    (page / "web/config.json").write_text(json.dumps({**own, "local": True, "links": "fragment"}))
+    uploads()
+    config = json.loads((tmp_path / "uploaded-config.json").read_text())
+    assert config.pop("covers")
+    assert config == {**own, **json.loads(stack.outputs["PageConfig"])}
 
 
 def test_the_bucket_is_emptied_before_it_is_deleted(stack, uploads):
