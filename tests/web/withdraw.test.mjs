@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before } from 'node:test';
 
-import { apiOf, assertAccessible, assertFits, assertSoon, browse, essential, fund, person, someone, stack, startStack, textOf, api as usual } from './harness.mjs';
+import { apiOf, assertAccessible, assertFits, assertSoon, browse, essential, fund, packet, person, someone, stack, startStack, textOf, api as usual } from './harness.mjs';
 
 /** A stack where users may ask. @type {Awaited<ReturnType<typeof startStack>>} */
 let asking;
@@ -17,7 +17,7 @@ after(() => asking?.stop());
 
 /** A new user with money. @param {number} amount */
 async function owner(amount) {
-  const name = someone('owner');
+  const name = someone('own');
   await api(name, 'PUT', `/wallets/${name}/deposits/first`, { amount });
   return name;
 }
@@ -82,6 +82,91 @@ essential('a user asks for money, and sees it pending, paid out in part or given
   assert.equal(await textOf(page, '.month .hint'), 'in ¥10.00, out ¥2.80', 'what came back is no income');
   assert.equal(await page.isVisible('.purse .pending'), false);
   assert.equal(await textOf(page, '.purse .sum'), '¥7.20');
+});
+
+browse('“Mine” shows how a withdrawal ends without a reload, says so, and keeps what is shown and focused', async () => {
+  for (const [locale, ends, says] of /** @type {const} */ ([
+    ['zh-CN', ['处理中', '已打款'], /^余额 .7\.50$/],
+    ['zh-TW', ['處理中', '已付款'], /^餘額 .7\.50$/],
+    ['en-US', ['Pending', 'Paid out'], /^Balance .7\.50$/],
+  ])) {
+    const alice = await owner(1_000);
+    const { packet_id } = await api(alice, 'POST', '/packets', { split: 'equal', total_amount: 100, count: 1 });
+    for (let i = 0; i < 22; i += 1) await api(alice, 'PUT', `/wallets/${alice}/deposits/${i}`, { amount: 5 });
+    await api(alice, 'POST', '/me/withdrawals', { id: 'w', amount: 300 });
+    const page = await statement({ name: alice, locale });
+    await page.waitForSelector('.history li');
+    await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+    await page.waitForSelector('.end:not(:empty)');
+    const link = `.history a[href="#/p/${packet_id}"]`;
+    await page.focus(link);
+    assert.equal(await textOf(page, '.history .tag'), ends[0]);
+    const place = await page.evaluate(() => scrollY);
+    const received = await page.context().newPage();
+    await received.goto(`${asking.url}/#/mine`);
+    await received.waitForSelector('.purse .pending:not(:empty)');
+    await api(alice, 'POST', `/wallets/${alice}/withdrawals/w/post`, { amount: 260 });
+    await assertSoon(async () => (await textOf(page, '.history .tag')) === ends[1]);
+    assert.equal(await page.locator('.history li:not(.month)').count(), 26, 'one more: what came back');
+    assert.deepEqual(await page.evaluate((of) => [document.activeElement?.matches(of), document.querySelectorAll('.history .month').length], link), [true, 1]);
+    assert.ok(Math.abs((await page.evaluate(() => scrollY)) - place) < 120, 'the rows stay where they are');
+    for (const open of [page, received]) {
+      await assertSoon(async () => says.test(await textOf(open, '#live')));
+      assert.deepEqual([await textOf(open, '.purse .pending'), /7\.50/.test(await textOf(open, '.purse .sum'))], ['', true]);
+    }
+    await page.context().close();
+  }
+});
+
+browse('“Mine” shows how many have opened a packet, asks less and less often, and not at all while it is hidden', async () => {
+  const { id, sender } = await packet({ count: 3 });
+  const page = await person({ name: sender, locale: 'en-US' });
+  let [asked, answered] = [0, 0];
+  const isQuestion = (/** @type {import('playwright-core').Request} */ request) => /\/me\/(wallet|packets|claims|movements)/.test(request.url());
+  page.on('request', (request) => {
+    if (isQuestion(request)) asked += 1;
+  });
+  const onEnd = (/** @type {import('playwright-core').Request} */ request) => {
+    if (isQuestion(request)) answered += 1;
+  };
+  page.on('requestfinished', onEnd);
+  page.on('requestfailed', onEnd);
+  await page.clock.install();
+  await page.goto(`${stack.url}/#/mine/sent`);
+  await page.waitForSelector('.history li');
+  const [first] = [asked];
+  const pass = async (/** @type {number} */ seconds) => {
+    for (let second = 0; second < seconds; second += 1) {
+      await page.clock.runFor(1_000);
+      await assertSoon(async () => answered === asked);
+    }
+  };
+  // In two minutes the pauses grow from 1 s to 15 s; each time it asks for the wallet and the list.
+  await pass(120);
+  const calls = asked;
+  assert.ok(calls - first >= 16 && calls - first <= 40, `${calls - first} in two minutes`);
+  await usual(someone(), 'POST', `/packets/${id}/grab`, {});
+  await pass(20);
+  assert.match(await textOf(page, '.history .hint'), /1 of 3/);
+  const show = (/** @type {boolean} */ isHidden) =>
+    page.evaluate((hidden) => {
+      Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });
+      document.dispatchEvent(new Event('visibilitychange'));
+    }, isHidden);
+  await show(true);
+  await page.clock.runFor(60_000);
+  const unseen = asked;
+  await page.clock.runFor(60_000);
+  assert.equal(asked, unseen, 'the page is hidden');
+  await show(false);
+  await assertSoon(async () => asked > unseen);
+  // Elsewhere on the page nobody asks.
+  await page.click('.tabs a[href="#/"]');
+  await page.waitForSelector('#total');
+  await assertSoon(async () => answered === asked);
+  const left = asked;
+  await page.clock.runFor(60_000);
+  assert.equal(asked, left);
 });
 
 essential('a lost answer is asked for again with the same id, also after a reload', async () => {

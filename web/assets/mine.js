@@ -1,14 +1,17 @@
-// The screen "Mine": the balance, the packets that the user sent, the slips that the user received, and every movement by month.
+// The screen "Mine": the balance, the packets that the user sent, the slips that the user received, and every movement by month. It is
+// followed while it is shown.
 
 import { newKey } from '../client/hongbao.js';
 import { api, config, me, moment, money, month, setCurrency } from './context.js';
-import { h, say } from './dom.js';
+import { h, poll, say } from './dom.js';
 import { avatar, meetSoon, person } from './people.js';
 import { t } from './i18n.js';
 import { NotLoaded, explain } from './problems.js';
 
 const PAGE = 20;
 const TOP_UP = 100_000;
+/** Nobody sees news later than about this. */
+const PAUSE_MOST_MS = 15_000;
 
 /** @typedef {import('../client/hongbao.js').Packet} Sent */
 /** @typedef {import('../client/hongbao.js').UserClaims['claims'][number]} Received */
@@ -20,18 +23,22 @@ export async function mineScreen(root, signal, tab = 'received') {
   setCurrency(wallet.currency);
   const balance = h('p', { class: 'sum' });
   const pending = h('p', { class: 'hint pending' });
-  const showWallet = (/** @type {{balance: number, pending: number}} */ now) => {
+  /** @type {{balance: number, pending: number}} */
+  let shown = wallet;
+  const show = (/** @type {typeof shown} */ now) => {
+    shown = now;
     balance.textContent = money(now.balance);
     pending.textContent = now.pending > 0 ? t('mine.pending', { amount: money(now.pending) }) : '';
     withdrawing?.setBalance(now.balance);
   };
+  const list = new List(tab, signal);
   // The money has moved.
-  const onWallet = (/** @type {{balance: number, pending: number}} */ now) => {
-    showWallet(now);
-    if (tab === 'statement') void relist();
+  const onWallet = (/** @type {typeof shown} */ now) => {
+    show(now);
+    list.refresh().catch((error) => signal.aborted || say(explain(error).title));
   };
   const withdrawing = parts ? new parts.WithdrawForm(wallet.balance, onWallet, signal) : null;
-  showWallet(wallet);
+  show(wallet);
   const topUp = h('button', { class: 'button plain', title: t('topup.hint') }, t('topup', { amount: money(TOP_UP) }));
   topUp.addEventListener('click', async () => {
     try {
@@ -43,20 +50,6 @@ export async function mineScreen(root, signal, tab = 'received') {
   });
   const link = (/** @type {'sent' | 'received' | 'statement'} */ name) =>
     h('a', { href: `#/mine/${name}`, 'aria-current': tab === name ? 'true' : null }, t(`mine.${name}`));
-  let list = listOf(tab, signal);
-  let turn = 0;
-  // The old list stays until the new one is there.
-  const relist = async () => {
-    const [fresh, own] = [listOf(tab, signal), (turn += 1)];
-    try {
-      await fresh.load();
-      if (own !== turn) return;
-      list.element.replaceWith(fresh.element);
-      list = fresh;
-    } catch (error) {
-      if (!signal.aborted) say(explain(error).title);
-    }
-  };
   root.append(
     h(
       'section',
@@ -68,7 +61,20 @@ export async function mineScreen(root, signal, tab = 'received') {
       list.element,
     ),
   );
-  await list.load();
+  await list.more();
+  const ask = async () => {
+    const before = shown;
+    const now = await api.wallet({ signal });
+    const isNew = now.balance !== before.balance || now.pending !== before.pending;
+    // That others open a packet changes nothing in its sender's wallet.
+    const isListNew = (isNew || tab === 'sent') && (await list.refresh());
+    // What the user did meanwhile is newer.
+    if (!isNew || shown !== before || signal.aborted) return isListNew ? 'changed' : 'same';
+    show(now);
+    say([`${t('mine.balance')} ${money(now.balance)}`, pending.textContent].filter(Boolean).join(' · '));
+    return 'changed';
+  };
+  void poll(ask, () => PAUSE_MOST_MS, signal);
 }
 
 /** Loads the form where users can ask for withdrawals. */
@@ -78,80 +84,152 @@ function loadWithdrawing() {
   });
 }
 
-/** Returns the list of a tab, whose first page has to be loaded. @param {string} tab @param {AbortSignal} signal */
-function listOf(tab, signal) {
-  const totals = h('p', { class: 'progress' });
-  const rows = h('ol', { class: 'history' });
-  const more = h('button', { class: 'button plain', hidden: true }, t('more'));
-  const end = h('p', { class: 'hint end' });
-  /** @type {string | null} */
-  let cursor = null;
-  let isLoading = false;
-  const load = async () => {
-    if (isLoading) return;
-    isLoading = true;
-    more.disabled = true;
-    try {
-      cursor = await (tab === 'sent' ? sentPage(cursor) : tab === 'statement' ? statementPage(cursor) : receivedPage(cursor));
-    } finally {
-      isLoading = false;
-      more.disabled = false;
-    }
-    more.hidden = cursor === null;
-    if (cursor !== null) return;
-    showMonth();
-    if (rows.childElementCount > 0) end.textContent = t('mine.end');
-    else rows.replaceWith(nothing(tab));
-  };
-  const showTotals = (/** @type {{count: number, amount: number}} */ { count, amount }) => {
-    totals.textContent = t('mine.totals', { count, amount: money(amount) });
-  };
-  const sentPage = async (/** @type {string | null} */ from) => {
-    const page = await api.myPackets({ limit: PAGE, cursor: from, signal });
-    showTotals(page.totals);
-    rows.append(...page.packets.map(sentRow));
-    return page.next_cursor;
-  };
-  const receivedPage = async (/** @type {string | null} */ from) => {
-    const page = await api.myClaims({ limit: PAGE, cursor: from, signal });
-    showTotals(page.totals);
-    rows.append(...page.claims.map(receivedRow));
-    return page.next_cursor;
-  };
-  /** The month that is being listed, with its sums so far. What came back is no income: it was never spent. */
-  const shown = { name: '', in: 0, out: 0, sums: h('span', { class: 'hint' }) };
-  // Once the month is complete. More may have come back than was spent in it.
-  const showMonth = () => {
-    if (!shown.name) return;
-    const [spent, back] = [Math.max(0, shown.out), Math.max(0, -shown.out)];
-    shown.sums.textContent = t(back > 0 ? 'mine.month.back' : 'mine.month', { in: money(shown.in), out: money(spent), back: money(back) });
-  };
-  const statementPage = async (/** @type {string | null} */ from) => {
-    const page = await api.myMovements({ limit: PAGE, cursor: from, signal });
-    for (const movement of page.movements) {
-      const name = month(movement.at);
-      if (name !== shown.name) {
-        showMonth();
-        Object.assign(shown, { name, in: 0, out: 0, sums: h('span', { class: 'hint' }) });
-        rows.append(h('li', { class: 'month' }, h('h2', null, name), shown.sums));
-      }
-      if (movement.amount > 0 && movement.kind !== 'refund' && movement.kind !== 'return') shown.in += movement.amount;
-      else shown.out -= movement.amount;
-      rows.append(movementRow(movement));
-    }
-    return page.next_cursor;
-  };
-  // The next page loads when the button scrolls into view. Users of a keyboard or a screen reader press the button.
-  const observer = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && !more.hidden && void loadMore(), { rootMargin: '200px' });
-  observer.observe(more);
-  signal.addEventListener('abort', () => observer.disconnect());
-  const loadMore = () =>
-    load().catch((error) => {
-      // The rows stay, and the button too, so that the user can try again.
-      if (!signal.aborted) say(explain(error).title);
+/** @typedef {import('../client/hongbao.js').Movements['movements'][number]} Movement */
+/** @typedef {{key: string, row: HTMLElement, movement?: Movement}} Entry */
+
+/** The rows of a tab, the newest first. They are read page by page, and what is shown stays when the first page is read again. */
+class List {
+  #tab;
+  #signal;
+  /** @type {Entry[]} */
+  #entries = [];
+  /** Null once everything is read. @type {string | null | undefined} */
+  #cursor;
+  /** The rows that are shown, by their keys. @type {Map<string, HTMLElement>} */
+  #shown = new Map();
+  /** One reading at a time: each adds to what the one before has found. @type {Promise<unknown>} */
+  #last = Promise.resolve();
+  #totals = h('p', { class: 'progress' });
+  #rows = h('ol', { class: 'history' });
+  #more = h('button', { class: 'button plain', hidden: true }, t('more'));
+  #end = h('p', { class: 'hint end' });
+  #nothing;
+
+  /** @param {string} tab @param {AbortSignal} signal */
+  constructor(tab, signal) {
+    this.#tab = tab;
+    this.#signal = signal;
+    this.#nothing = nothing(tab);
+    this.element = h('div', { class: 'card' }, this.#totals, this.#rows, this.#more, this.#end);
+    // The rows stay if that fails, and the button too, so that the user can try again.
+    const more = () => void this.more().catch((error) => signal.aborted || say(explain(error).title));
+    // The next page loads when the button scrolls into view. Users of a keyboard or a screen reader press the button.
+    const observer = new IntersectionObserver((seen) => seen.some((entry) => entry.isIntersecting) && !this.#more.hidden && more(), { rootMargin: '200px' });
+    observer.observe(this.#more);
+    signal.addEventListener('abort', () => observer.disconnect());
+    this.#more.addEventListener('click', more);
+  }
+
+  /** Reads the next page. */
+  async more() {
+    if (this.#more.disabled) return;
+    this.#more.disabled = true;
+    const read = async () => {
+      if (this.#cursor === null) return;
+      const { entries, next } = await this.#read(this.#cursor ?? null);
+      this.#cursor = next;
+      this.#entries.push(...entries);
+      this.#draw();
+    };
+    await this.#inTurn(read).finally(() => {
+      this.#more.disabled = false;
     });
-  more.addEventListener('click', () => void loadMore());
-  return { element: h('div', { class: 'card' }, totals, rows, more, end), load };
+  }
+
+  /** Reads the first page again. Returns whether there was news. */
+  refresh() {
+    return this.#inTurn(async () => {
+      const { entries, next } = await this.#read(null);
+      const known = this.#entries.findIndex(({ key }) => key === entries.at(-1)?.key);
+      // If a whole page is new, there may be more behind it that is new.
+      if (known < 0) [this.#entries, this.#cursor] = [entries, next];
+      else this.#entries.splice(0, known + 1, ...entries);
+      return this.#draw();
+    });
+  }
+
+  /** @template T @param {() => Promise<T>} read @returns {Promise<T>} */
+  #inTurn(read) {
+    const turn = this.#last.then(read);
+    this.#last = turn.catch(() => {});
+    return turn;
+  }
+
+  /** @param {string | null} cursor @returns {Promise<{entries: Entry[], next: string | null}>} */
+  async #read(cursor) {
+    const options = { limit: PAGE, cursor, signal: this.#signal };
+    if (this.#tab === 'statement') {
+      const { movements, next_cursor: next } = await api.myMovements(options);
+      return { entries: movements.map((movement) => ({ key: `${movement.kind} ${movement.id}`, row: movementRow(movement), movement })), next };
+    }
+    if (this.#tab === 'sent') {
+      const { packets, totals, next_cursor: next } = await api.myPackets(options);
+      this.#showTotals(totals);
+      return { entries: packets.map((packet) => ({ key: packet.packet_id, row: sentRow(packet) })), next };
+    }
+    const { claims, totals, next_cursor: next } = await api.myClaims(options);
+    this.#showTotals(totals);
+    return { entries: claims.map((claim) => ({ key: claim.packet_id, row: receivedRow(claim) })), next };
+  }
+
+  /** @param {{count: number, amount: number}} totals */
+  #showTotals({ count, amount }) {
+    this.#totals.textContent = t('mine.totals', { count, amount: money(amount) });
+  }
+
+  /** Shows the entries. Rows that are shown already stay in their place, with the focus. Returns whether anything changed. */
+  #draw() {
+    /** @type {Map<string, HTMLElement>} */
+    const rows = new Map();
+    let isNew = false;
+    for (const { key, row } of this.#tab === 'statement' ? this.#byMonth() : this.#entries) {
+      const old = this.#shown.get(key);
+      rows.set(key, old ?? row);
+      if (!old || old.isEqualNode(row)) continue;
+      const inner = (/** @type {HTMLElement} */ of) => of.querySelector('a') ?? of;
+      inner(old).replaceChildren(...inner(row).childNodes);
+      isNew = true;
+    }
+    for (const [key, row] of this.#shown) if (!rows.has(key)) row.remove();
+    [...rows.values()].forEach((row, i) => {
+      const other = this.#rows.children[i];
+      if (other === row) return;
+      this.#rows.insertBefore(row, other ?? null);
+      isNew = true;
+    });
+    this.#shown = rows;
+    const isAll = this.#cursor === null;
+    this.#more.hidden = isAll;
+    this.#end.textContent = isAll && rows.size > 0 ? t('mine.end') : '';
+    if (isAll && rows.size === 0) this.#rows.replaceWith(this.#nothing);
+    else this.#nothing.replaceWith(this.#rows);
+    return isNew;
+  }
+
+  /** Returns the entries with a row before each month, which has its sums once the month is complete. */
+  #byMonth() {
+    /** @type {Entry[]} */
+    const all = [];
+    // What came back is no income: it was never spent. More may have come back than was spent in the month.
+    let [name, came, went, sums] = ['', 0, 0, h('span')];
+    const showSums = () => {
+      const back = Math.max(0, -went);
+      sums.textContent = t(back > 0 ? 'mine.month.back' : 'mine.month', { in: money(came), out: money(Math.max(0, went)), back: money(back) });
+    };
+    for (const entry of this.#entries) {
+      const { at, amount, kind } = /** @type {Movement} */ (entry.movement);
+      if (month(at) !== name) {
+        showSums();
+        [name, came, went, sums] = [month(at), 0, 0, h('span', { class: 'hint' })];
+        all.push({ key: name, row: h('li', { class: 'month' }, h('h2', null, name), sums) });
+      }
+      if (amount > 0 && kind !== 'refund' && kind !== 'return') came += amount;
+      else went -= amount;
+      all.push(entry);
+    }
+    if (this.#cursor === null) showSums();
+    return all;
+  }
 }
 
 /** @param {string} tab */
@@ -193,7 +271,7 @@ const KINDS = /** @type {const} */ (['deposit', 'withdrawal', 'return', 'sent', 
 /** How far a withdrawal is. */
 const ENDS = /** @type {const} */ (['pending', 'posted', 'voided']);
 
-/** @param {import('../client/hongbao.js').Movements['movements'][number]} movement */
+/** @param {Movement} movement */
 function movementRow(movement) {
   const { kind, amount, at } = movement;
   const packetId = 'packet_id' in movement ? movement.packet_id : null;

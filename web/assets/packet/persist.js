@@ -1,7 +1,7 @@
 // Asks until there is an answer, and says meanwhile what is known.
 
 import { Problem, Unreachable } from '../../client/hongbao.js';
-import { h } from '../dom.js';
+import { h, pause } from '../dom.js';
 import { t } from '../i18n.js';
 
 /** @typedef {import('../i18n.js').Key} Key */
@@ -47,19 +47,4 @@ export async function persist(ask, doing, tell, signal, isVain = () => false) {
       await pause(leastMs + pauseMs * (0.5 + Math.random()), signal);
     }
   }
-}
-
-/** Waits, but no longer than until the browser is back online. @param {number} ms @param {AbortSignal} signal @returns {Promise<void>} */
-export function pause(ms, signal) {
-  return new Promise((resolve) => {
-    const end = () => {
-      clearTimeout(timer);
-      removeEventListener('online', end);
-      signal.removeEventListener('abort', end);
-      resolve();
-    };
-    const timer = setTimeout(end, ms);
-    addEventListener('online', end);
-    signal.addEventListener('abort', end);
-  });
 }

@@ -2,14 +2,14 @@
 
 import { setServerTime, tab } from '../browser.js';
 import { api, me, once, setCurrency, takeExpected } from '../context.js';
-import { h, mayMove, sleep } from '../dom.js';
+import { h, mayMove, poll } from '../dom.js';
 import { loadCover } from '../envelope.js';
 import { t } from '../i18n.js';
 import { isolated, meetSoon } from '../people.js';
 import { NotLoaded, problemNotice } from '../problems.js';
 import { otherTicket } from '../session.js';
 import { ClosedEnvelope } from './envelope.js';
-import { pause, persist } from './persist.js';
+import { persist } from './persist.js';
 
 /** @typedef {import('../../client/hongbao.js').Packet} Packet */
 /** @typedef {import('../../client/hongbao.js').GrabResult} GrabResult */
@@ -177,10 +177,6 @@ const CALM_PAUSE_MOST_MS = 15_000;
 /** Of one that is over, only the next round can be news. */
 const NEXT_PAUSE_MOST_MS = 60_000;
 
-/** The first pause between two questions, and how much longer each next one is. */
-const PAUSE_FIRST_MS = 1_000;
-const PAUSE_GROWTH = 1.6;
-
 export class Live {
   /** @type {Set<(packet: Packet) => void>} */
   #listeners = new Set();
@@ -232,42 +228,4 @@ export class Live {
     };
     void poll(ask, () => (this.isOver ? NEXT_PAUSE_MOST_MS : this.isCalm ? CALM_PAUSE_MOST_MS : PAUSE_MOST_MS), this.signal);
   }
-}
-
-/**
- * Polls with pauses that grow while nothing changes, and not at all while the page is hidden.
- * @param {() => Promise<'changed' | 'same' | 'done'>} ask
- * @param {() => number} mostMs the longest pause
- * @param {AbortSignal} signal
- */
-async function poll(ask, mostMs, signal) {
-  let waitMs = PAUSE_FIRST_MS;
-  while (!signal.aborted) {
-    // With jitter: pages that were opened together should not ask together.
-    await pause(waitMs * (0.75 + Math.random() / 2), signal);
-    await visible(signal);
-    if (signal.aborted) return;
-    try {
-      const news = await ask();
-      if (news === 'done') return;
-      waitMs = news === 'changed' ? PAUSE_FIRST_MS : Math.min(mostMs(), waitMs * PAUSE_GROWTH);
-    } catch {
-      // The page keeps what it shows; the next answer may succeed.
-      waitMs = Math.min(mostMs(), waitMs * PAUSE_GROWTH * PAUSE_GROWTH);
-    }
-  }
-}
-
-/** Waits until the page is visible. @param {AbortSignal} signal @returns {Promise<void>} */
-function visible(signal) {
-  if (!document.hidden || signal.aborted) return Promise.resolve();
-  return new Promise((resolve) => {
-    const check = () => {
-      if (document.hidden && !signal.aborted) return;
-      document.removeEventListener('visibilitychange', check);
-      resolve();
-    };
-    document.addEventListener('visibilitychange', check);
-    signal.addEventListener('abort', check);
-  });
 }
