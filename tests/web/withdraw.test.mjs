@@ -169,6 +169,31 @@ browse('“Mine” shows how many have opened a packet, asks less and less often
   assert.equal(asked, left);
 });
 
+browse('the form says where the money goes, when and at what fee: what the app says, or who knows', async () => {
+  const alice = await owner(1_000);
+  const terms = { 'zh-CN': '1 个工作日内到账你的银行卡，免手续费。', en: 'To your bank within one working day. No fee.' };
+  for (const [locale, own, unknown] of /** @type {const} */ ([
+    ['zh-CN', terms['zh-CN'], /提现到哪里、多久到账、是否收费，请问运营方/],
+    // Of the languages that there are, English is read by most.
+    ['zh-TW', terms.en, /提領到哪裡、多久入帳、是否收費，請洽營運方/],
+    ['en-US', terms.en, /The operator can tell you where the money goes, how long it takes, and what it costs/],
+  ])) {
+    for (const [withdrawal_terms, says] of /** @type {const} */ ([[undefined, unknown], [terms, own], ['即时到账 PayPal', '即时到账 PayPal']])) {
+      const page = await person({ name: alice, locale, width: 320, height: 568 });
+      await page.route('**/config.json', async (route) => {
+        const response = await route.fetch();
+        await route.fulfill({ response, json: { ...(await response.json()), withdrawal_terms } });
+      });
+      await page.goto(`${asking.url}/#/mine`);
+      await page.waitForSelector('#withdraw');
+      if (typeof says === 'string') assert.equal(await textOf(page, '.withdraw .terms'), says);
+      else assert.match(await textOf(page, '.withdraw .terms'), says);
+      await assertFits(page, `the terms in ${locale}`);
+      await page.context().close();
+    }
+  }
+});
+
 essential('a lost answer is asked for again with the same id, also after a reload', async () => {
   const alice = await owner(1_000);
   const page = await statement({ name: alice, allow: /net::ERR_(FAILED|ABORTED)/ });

@@ -18,6 +18,7 @@ export { number } from './i18n.js';
  * @property {string[]} [covers] The covers to choose from.
  * @property {string} [top_up] The page of the embedding app where users put money in.
  * @property {boolean} [withdrawals] Whether users can ask for withdrawals.
+ * @property {string | Record<string, string>} [withdrawal_terms] Where their money goes, when, and at what fee: one text, or one by language.
  */
 
 /** @type {Config} */

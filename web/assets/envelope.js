@@ -3,7 +3,6 @@
 import { config } from './context.js';
 import { cover as plain } from './covers/plain.js';
 import { glyph, h, outline, s, vary } from './dom.js';
-import { language } from './i18n.js';
 import { avatar, person } from './people.js';
 
 /**
@@ -120,11 +119,6 @@ export async function loadCover(name) {
 /** Returns a cover that is already loaded. @param {string | null | undefined} name */
 export function coverOf(name) {
   return loaded.get(name ?? '') ?? plain;
-}
-
-/** Chooses what is written in the page's language. @template T @param {Record<string, T>} texts @returns {T | undefined} */
-export function spoken(texts) {
-  return texts[language()] ?? texts['en'];
 }
 
 /** Gives an element a cover's colours. @template {HTMLElement} E @param {E} element @param {Cover} cover @returns {E} */

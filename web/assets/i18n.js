@@ -41,6 +41,11 @@ export function language() {
   return current;
 }
 
+/** Chooses what is written in the page's language. @template T @param {Record<string, T>} written @returns {T | undefined} */
+export function spoken(written) {
+  return written[current] ?? written['en'];
+}
+
 /** @param {string} wanted */
 export async function switchLanguage(wanted) {
   if (!LANGUAGES.has(wanted)) return;

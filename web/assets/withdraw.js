@@ -4,7 +4,7 @@ import { Problem, newKey } from '../client/hongbao.js';
 import { tab } from './browser.js';
 import { api, config, currency, endSession, me, minorDigits, money } from './context.js';
 import { h } from './dom.js';
-import { language, t } from './i18n.js';
+import { language, spoken, t } from './i18n.js';
 import { inWords, readAmount, writeAmount } from './input.js';
 import { explain, misread } from './problems.js';
 
@@ -39,10 +39,13 @@ export class WithdrawForm {
     this.hint = h('p', { class: 'hint', id: 'withdraw-hint' });
     this.submit = h('button', { class: 'button', type: 'submit' });
     this.state = h('div', { class: 'state', role: 'status' });
+    const { withdrawal_terms: terms = {} } = config;
+    const says = typeof terms === 'string' ? terms : spoken(terms);
     this.element = h(
       'form',
       { class: 'card form withdraw', novalidate: true },
       h('div', { class: 'field' }, h('label', { for: 'withdraw' }, t('withdraw.amount')), h('div', { class: 'asks' }, this.input, this.submit), this.hint),
+      h('p', { class: 'hint terms', dir: 'auto' }, says ?? t('withdraw.terms')),
       this.state,
     );
     this.element.addEventListener('input', () => this.#update());

@@ -237,6 +237,7 @@ const english = {
   'withdraw.amount': 'Amount to withdraw',
   'withdraw.hint': '{least} to {most}',
   'withdraw.least': 'The least you can withdraw is {least}',
+  'withdraw.terms': 'The operator can tell you where the money goes, how long it takes, and what it costs.',
   'withdraw.submit': 'Withdraw',
   'withdraw.asking': 'Asking…',
   'withdraw.done': 'You asked for {amount}. The statement shows how far it is.',

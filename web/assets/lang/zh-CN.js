@@ -236,6 +236,7 @@ export const texts = {
   'withdraw.amount': '提现金额',
   'withdraw.hint': '{least} 到 {most}',
   'withdraw.least': '单笔至少提现 {least}',
+  'withdraw.terms': '提现到哪里、多久到账、是否收费，请问运营方。',
   'withdraw.submit': '提现',
   'withdraw.asking': '提交中…',
   'withdraw.done': '已申请提现 {amount}。进展请看账单。',

@@ -236,6 +236,7 @@ export const texts = {
   'withdraw.amount': '提領金額',
   'withdraw.hint': '{least} 到 {most}',
   'withdraw.least': '單筆至少提領 {least}',
+  'withdraw.terms': '提領到哪裡、多久入帳、是否收費，請洽營運方。',
   'withdraw.submit': '提領',
   'withdraw.asking': '送出中…',
   'withdraw.done': '已申請提領 {amount}。進度請看收支明細。',
