@@ -235,11 +235,32 @@ browse('more luck is more gold, a fen is a gentle joke, and the best has a crown
   }
 });
 
+browse('Chinese has a blank only beside a name that is not Chinese', async () => {
+  const page = await person();
+  await page.goto(stack.url);
+  const said = await page.evaluate(async () => {
+    const { loadTexts, switchLanguage, t } = await import(/** @type {any} */ ('/assets/i18n.js'));
+    await loadTexts();
+    const all = [];
+    for (const language of ['zh-CN', 'zh-TW', 'en']) {
+      await switchLanguage(language);
+      for (const sender of ['艾莉', 'Alice', 'A 莉']) all.push(t('grab.from', { sender }));
+      all.push(t('mine.totals', { count: 2, amount: '¥3.00' }));
+    }
+    return all;
+  });
+  assert.deepEqual(said, [
+    ...['艾莉的红包', 'Alice 的红包', 'A 莉的红包', '共 2 个，¥3.00'],
+    ...['艾莉的紅包', 'Alice 的紅包', 'A 莉的紅包', '共 2 個，¥3.00'],
+    ...['From 艾莉', 'From Alice', 'From A 莉', '2 packets, ¥3.00'],
+  ]);
+});
+
 browse('people have names and pictures in the page’s language', async () => {
   await fund('alice', 1_000);
   const { packet_id: id } = await api('alice', 'POST', '/packets', { split: 'equal', total_amount: 200, count: 2 });
   await grab('bob', id);
-  for (const [locale, sender, winner] of /** @type {const} */ ([['zh-CN', '艾莉 的红包', '阿宝'], ['zh-TW', '艾莉 的紅包', '阿寶'], ['en-US', 'From Alice', 'Bob']])) {
+  for (const [locale, sender, winner] of /** @type {const} */ ([['zh-CN', '艾莉的红包', '阿宝'], ['zh-TW', '艾莉的紅包', '阿寶'], ['en-US', 'From Alice', 'Bob']])) {
     const page = await person({ name: someone(), locale });
     await page.goto(`${stack.url}/p/${id}`);
     await page.waitForSelector('.claim');

@@ -59,8 +59,12 @@ export function number(value) {
   return new Intl.NumberFormat(current).format(value);
 }
 
+/** A letter beside which Chinese has no blank. */
+const CHINESE = /^[\p{sc=Han}\u3000-\u303f\uff00-\uffef]$/u;
+
 /**
- * Returns a text. Numbers among its values are formatted, and `count` chooses its plural.
+ * Returns a text. Numbers among its values are formatted, and `count` chooses its plural. In Chinese, a blank stands only
+ * beside what is not Chinese: “Alice 的红包”, but “艾莉的红包”.
  * @param {Key} key
  * @param {Record<string, string | number>} [values]
  */
@@ -68,8 +72,11 @@ export function t(key, values = {}) {
   const text = texts[key] ?? '';
   const count = values['count'];
   const form = typeof text === 'string' ? text : typeof count === 'number' && new Intl.PluralRules(current).select(count) === 'one' ? (text.one ?? text.other) : text.other;
-  return form.replace(/\{(\w+)\}/g, (_, name) => {
+  return form.replace(/( ?)\{(\w+)\}( ?)/g, (_, before, name, after) => {
     const value = values[name] ?? '';
-    return typeof value === 'number' ? number(value) : value;
+    const shown = typeof value === 'number' ? number(value) : value;
+    const letters = [...shown];
+    const gap = (/** @type {string} */ blank, /** @type {string | undefined} */ beside) => (current !== 'en' && CHINESE.test(beside ?? '') ? '' : blank);
+    return gap(before, letters[0]) + shown + gap(after, letters.at(-1));
   });
 }
