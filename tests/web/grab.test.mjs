@@ -197,8 +197,10 @@ browse('an expired packet tells its sender what was taken and what came back, in
     // The page follows the refund by itself.
     await page.waitForFunction((wanted) => document.querySelector('.after p:last-child')?.textContent === wanted, back);
     assert.equal(await textOf(page, '.after p'), took);
+    assert.equal(await page.locator('.lost .row button:visible').count(), 1, 'how lucky the others were');
     await page.goto(`${stack.url}/#/p/${untouched}`);
     await page.waitForSelector('.none:not([hidden])');
+    assert.equal(await page.locator('.lost .row button:visible').count(), 0, 'there are no others');
     assert.deepEqual(await page.locator('.after p').allTextContents(), [nobody, all]);
     assert.equal(await textOf(page, '.none'), nobody);
   }

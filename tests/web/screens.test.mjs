@@ -118,7 +118,7 @@ browse('on a small phone nothing is covered, cut or broken, on any screen and in
     await page.waitForSelector('#word[aria-invalid=true]');
     await check('a wrong passphrase', '#word', '#status');
     await visit(`/p/${over}`, '.claim', '.won', '.verify');
-    await visit(`/p/${late}`, '.result', '.lost h1', '.lost .button');
+    await visit(`/p/${late}`, '.result', '.lost h1', '.lost .button:not([hidden])');
     await visit(`/#/verify/${over}`, '.proof');
     await visit('/#/mine', '.history li');
     await visit('/#/mine/sent', '.history li');

@@ -48,6 +48,7 @@ export class ResultRoom {
     this.left = h('p');
     this.gone = h('p', { class: 'gone' });
     this.after = h('div', { class: 'after' });
+    this.others = h('button', { class: 'button gold', onClick: () => list.node.scrollIntoView({ behavior: mayMove() ? 'smooth' : 'auto' }) }, t('grab.others'));
     this.ticket =
       won === null
         ? h(
@@ -58,7 +59,7 @@ export class ResultRoom {
             this.gone,
             this.after,
             this.next,
-            h('p', { class: 'row' }, this.#wasTooMuch() && h('button', { class: 'button gold', onClick: () => location.reload() }, t('retry')), h('button', { class: 'button gold', onClick: () => list.node.scrollIntoView({ behavior: mayMove() ? 'smooth' : 'auto' }) }, t('grab.others')), h('a', { class: 'button outlined', href: '#/' }, t(isMine ? 'sent.another' : 'grab.sendOne'))),
+            h('p', { class: 'row' }, this.#wasTooMuch() && h('button', { class: 'button gold', onClick: () => location.reload() }, t('retry')), this.others, h('a', { class: 'button outlined', href: '#/' }, t(isMine ? 'sent.another' : 'grab.sendOne'))),
           )
         : h(
             'div',
@@ -118,6 +119,7 @@ export class ResultRoom {
     this.left.textContent = !packet.mine ? '' : hasReached(packet.limit) ? t('grab.limit') : leftToWin(packet.limit);
     this.left.hidden = !this.left.textContent;
     this.luck.hidden = luckiest(packet)?.user_id !== me();
+    this.others.hidden = packet.claimed_count === 0;
     this.after.replaceChildren(...this.#story().map((text) => h('p', null, text)));
     this.luck.closest('.ticket')?.classList.toggle('best', !this.luck.hidden);
     const mark = [h('span', { class: 'mark' }, t('grab.fair.check')), tick()];
