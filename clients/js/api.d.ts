@@ -1658,6 +1658,9 @@ export interface components {
             amount: components["schemas"]["SlipAmount"];
             at: components["schemas"]["Timestamp"];
             packet_id: components["schemas"]["PacketId"];
+            /** @description Who sent the packet */
+            sender_id: components["schemas"]["UserId"];
+            greeting: components["schemas"]["Greeting"];
             /** @description Who repaired the claim, for a hold that an operator replayed */
             by?: components["schemas"]["Signer"];
         };

@@ -293,6 +293,8 @@ export class Hongbao {
         amount: import("./api.d.ts").components["schemas"]["SlipAmount"];
         at: import("./api.d.ts").components["schemas"]["Timestamp"];
         packet_id: import("./api.d.ts").components["schemas"]["PacketId"];
+        sender_id: import("./api.d.ts").components["schemas"]["UserId"];
+        greeting: import("./api.d.ts").components["schemas"]["Greeting"];
         by?: import("./api.d.ts").components["schemas"]["Signer"];
     } | {
         kind: "deposit";
@@ -349,6 +351,8 @@ export class Hongbao {
         amount: import("./api.d.ts").components["schemas"]["SlipAmount"];
         at: import("./api.d.ts").components["schemas"]["Timestamp"];
         packet_id: import("./api.d.ts").components["schemas"]["PacketId"];
+        sender_id: import("./api.d.ts").components["schemas"]["UserId"];
+        greeting: import("./api.d.ts").components["schemas"]["Greeting"];
         by?: import("./api.d.ts").components["schemas"]["Signer"];
     } | {
         kind: "deposit";

@@ -488,6 +488,12 @@ pub struct Movement {
     pub amount: i64,
     pub at: String,
     pub packet_id: Option<String>,
+    /// Who sent the packet of a claim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender_id: Option<String>,
+    /// The greeting of a claim's packet; may be empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub greeting: Option<String>,
     /// How far a withdrawal is: `pending`, `posted` or `voided`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,

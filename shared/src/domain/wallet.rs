@@ -74,6 +74,8 @@ pub struct Movement {
     pub at: Timestamp,
     /// The packet, where one moved it.
     pub packet_id: Option<PacketId>,
+    /// Who sent a claim's packet, and with which greeting. Others have none.
+    pub sent: Option<(UserId, String)>,
     /// The principal who signed a deposit or a withdrawal, or who repaired a claim. Older items don't say.
     pub by: Option<Signer>,
     /// How far a withdrawal is now. Others have none.

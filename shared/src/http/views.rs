@@ -535,9 +535,18 @@ pub struct MovementRow<'a> {
     at: Timestamp,
     packet_id: Option<PacketId>,
     #[serde(flatten)]
+    claim: Option<ClaimOfRow<'a>>,
+    #[serde(flatten)]
     withdrawal: Option<WithdrawalOfRow<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<&'a Signer>,
+}
+
+/// What only the row of a claim has.
+#[derive(Serialize)]
+struct ClaimOfRow<'a> {
+    sender_id: &'a UserId,
+    greeting: &'a str,
 }
 
 /// What only the row of a withdrawal has.
@@ -551,11 +560,12 @@ struct WithdrawalOfRow<'a> {
 impl<'a> MovementRow<'a> {
     /// A movement. Only the operator sees who signed it.
     pub fn new(movement: &'a Movement, viewer: Viewer) -> Self {
-        let Movement { kind, id, amount, at, packet_id, by, status, note, void_reason } = movement;
+        let Movement { kind, id, amount, at, packet_id, sent, by, status, note, void_reason } = movement;
         let by = by.as_ref().filter(|_| matches!(viewer, Viewer::Operator));
+        let claim = sent.as_ref().map(|(sender_id, greeting)| ClaimOfRow { sender_id, greeting });
         let (note, void_reason) = (note.as_ref(), void_reason.as_ref());
         let withdrawal = status.map(|status| WithdrawalOfRow { status, note, void_reason });
-        Self { kind: kind.name(), id, amount: *amount, at: *at, packet_id: *packet_id, withdrawal, by }
+        Self { kind: kind.name(), id, amount: *amount, at: *at, packet_id: *packet_id, claim, withdrawal, by }
     }
 }
 

@@ -209,10 +209,11 @@ fn read_movement(kind: MovementKind, sk_prefix: &str, item: Item) -> Result<Row,
     let name = sk.strip_prefix(sk_prefix).unwrap_or_default();
     let is_timed = !matches!(kind, MovementKind::Claim | MovementKind::Sent);
     let name = if is_timed { name.split_once('#').map_or("", |(_, name)| name) } else { name }.to_owned();
-    let (mut status, mut note, mut void_reason) = (None, None, None);
+    let (mut sent, mut status, mut note, mut void_reason) = (None, None, None, None);
     let (id, amount, at, packet_id, by) = match kind {
         MovementKind::Claim => {
             let item: ClaimItem = items::read(item)?;
+            sent = Some((item.sender_id, item.greeting));
             (name.clone(), item.amount, item.at, Some(item.packet_id), item.by)
         }
         MovementKind::Sent => {
@@ -246,7 +247,7 @@ fn read_movement(kind: MovementKind, sk_prefix: &str, item: Item) -> Result<Row,
         MovementKind::Sent => packet(&name)?.created_at(),
         MovementKind::Deposit | MovementKind::Refund | MovementKind::Return | MovementKind::Withdrawal => at,
     };
-    let movement = Movement { kind, id, amount, at, packet_id, by, status, note, void_reason };
+    let movement = Movement { kind, id, amount, at, packet_id, sent, by, status, note, void_reason };
     Ok((MovementCursor { at: place, kind, name }, movement))
 }
 

@@ -621,7 +621,7 @@ async fn movements_sum_to_the_balance_and_are_listed_each_once() {
         async move { text(&api.post("/packets").by("alice").key(key).json(&body).await.expect(201)["packet_id"]) }
     };
     let open = send("k-1", json!({})).await;
-    let late = send("k-2", json!({"expires_in_s": 5})).await;
+    let late = send("k-2", json!({"expires_in_s": 5, "greeting": "恭喜"})).await;
     let open_slip = api.grab("alice", &open).await.expect(200);
     let late_slip = api.grab("alice", &late).await.expect(200);
     let settled = api.until("alice", &late, "settled").await;
@@ -652,6 +652,12 @@ async fn movements_sum_to_the_balance_and_are_listed_each_once() {
     }
     let claim = movements.iter().find(|row| row["packet_id"] == open && row["kind"] == "claim").unwrap();
     assert_eq!(claim["at"], open_slip["grabbed_at"]);
+    for row in &movements {
+        let greeting = if row["packet_id"] == late { "恭喜" } else { "" };
+        let said = (row["kind"] == "claim").then(|| json!(["alice", greeting]));
+        let found = row.get("sender_id").or_else(|| row.get("greeting"));
+        assert_eq!(found.map(|_| json!([row["sender_id"], row["greeting"]])), said, "{row}");
+    }
     let sum: i64 = movements.iter().map(|row| row["amount"].as_i64().unwrap()).sum();
     assert_eq!(sum, api.balance("alice").await);
     for limit in [1, 2, 3, 5, movements.len()] {
