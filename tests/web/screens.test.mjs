@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 
-import { api, apiOf, assertAccessible, assertFits, assertSoon, browse, essential, fund, grab, packet, person, program, someone, stack, startStack, textOf } from './harness.mjs';
+import { api, apiOf, assertAccessible, assertFits, assertSoon, browse, essential, fund, grab, packet, person, program, someone, stack, startStack, textOf, watchShift } from './harness.mjs';
 
 browse('the language follows the browser; a switch of it survives a reload', async () => {
   for (const [locale, title, lang] of /** @type {const} */ ([['zh-CN', '发红包', 'zh-CN'], ['zh-TW', '發紅包', 'zh-TW'], ['zh-HK', '發紅包', 'zh-TW'], ['en-GB', 'Send a red packet', 'en'], ['fr-FR', 'Send a red packet', 'en']])) {
@@ -284,11 +284,56 @@ browse('the statement lists every movement by month, refunds too, and its sums a
   await page.click('.segments a[href="#/mine/statement"]');
   // Only the statement has rows that lead nowhere: the deposit.
   await page.waitForSelector('.history .movement');
-  assert.deepEqual(await page.locator('.history .name').allTextContents(), ['Came back unopened', 'Packet opened', 'Packet sent', 'Money in']);
+  assert.deepEqual(await page.locator('.history .name').allTextContents(), ['Came back unopened', `Packet from ${alice}`, 'Packet sent', 'Money in']);
   assert.deepEqual(await page.locator('.history .got').allTextContents(), ['+¥2.00', '+¥1.00', '-¥3.00', '+¥10.00']);
   assert.match(await textOf(page, '.month h2'), /20\d\d/);
   // She opened 1.00 herself, and 2.00 came back: that is no income.
   assert.equal(await textOf(page, '.month .hint'), 'in ¥11.00, out ¥1.00');
+});
+
+browse('the statement names senders and greetings, and asks once for what it does not know', async () => {
+  for (const [locale, received, sent, back] of /** @type {const} */ ([
+    ['zh-CN', '红包-来自阿宝 · 恭喜发财', '发出红包 · 新年快乐', '未领取退回 · 新年快乐'],
+    ['zh-TW', '紅包-來自阿寶 · 恭喜发财', '發出紅包 · 新年快乐', '未領取退還 · 新年快乐'],
+    ['en-US', 'Packet from Bob · 恭喜发财', 'Packet sent · 新年快乐', 'Came back unopened · 新年快乐'],
+  ])) {
+    const alice = someone('alice');
+    await fund(alice, 10_000);
+    await fund('bob', 10_000);
+    for (let i = 0; i < 25; i += 1) {
+      const { packet_id } = await api('bob', 'POST', '/packets', { split: 'equal', total_amount: 100, count: 1, greeting: '恭喜发财' });
+      await grab(alice, packet_id);
+    }
+    const { packet_id: id } = await api(alice, 'POST', '/packets', { split: 'equal', total_amount: 300, count: 3, greeting: '新年快乐', expires_in_s: 1 });
+    await api(alice, 'POST', '/packets', { split: 'equal', total_amount: 300, count: 3 });
+    await assertSoon(async () => {
+      await api(alice, 'POST', '/_local/settle');
+      return (await api(alice, 'GET', `/packets/${id}`)).status === 'settled';
+    });
+    const page = await person({ name: alice, locale, width: 320, height: 568 });
+    const shiftOf = await watchShift(page);
+    /** @type {string[]} */
+    const asked = [];
+    page.on('request', (request) => asked.push(new URL(request.url()).pathname));
+    await page.goto(`${stack.url}/#/mine/statement`);
+    await page.waitForSelector('.history li');
+    const names = page.locator('.history .name');
+    const blank = sent.split(' · ')[0];
+    assert.deepEqual((await names.allTextContents()).slice(0, 4), [back, blank, sent, received]);
+    const shift = await shiftOf();
+    assert.ok(shift <= 0.02, `${shift}`);
+    while ((await names.count()) < 29) {
+      await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+      await page.waitForTimeout(100);
+    }
+    const count = (/** @type {string} */ path) => asked.filter((other) => other.startsWith(path)).length;
+    assert.deepEqual([count('/me/movements'), count('/me/packets'), count('/packets')], [2, 1, 0]);
+    await assertFits(page, `the statement in ${locale}`);
+    await page.click('.segments a[href="#/mine/received"]');
+    await page.waitForSelector('.segments a[href="#/mine/received"][aria-current]');
+    assert.match(await textOf(page, '.history li .hint'), /^(阿宝的红包|阿寶的紅包|From Bob)$/);
+    await page.context().close();
+  }
 });
 
 essential('the browser proves a split, and notices payments or terms that differ from it', async () => {

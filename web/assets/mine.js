@@ -99,6 +99,10 @@ class List {
   #shown = new Map();
   /** One reading at a time: each adds to what the one before has found. @type {Promise<unknown>} */
   #last = Promise.resolve();
+  /** The greetings of the user's own packets, which movements don't have. @type {Map<string | null, string>} */
+  #greetings = new Map();
+  /** Null once all are read. @type {string | null | undefined} */
+  #greetingsCursor;
   #totals = h('p', { class: 'progress' });
   #rows = h('ol', { class: 'history' });
   #more = h('button', { class: 'button plain', hidden: true }, t('more'));
@@ -160,7 +164,9 @@ class List {
     const options = { limit: PAGE, cursor, signal: this.#signal };
     if (this.#tab === 'statement') {
       const { movements, next_cursor: next } = await api.myMovements(options);
-      return { entries: movements.map((movement) => ({ key: `${movement.kind} ${movement.id}`, row: movementRow(movement), movement })), next };
+      await Promise.all([this.#readGreetings(movements, cursor === null), this.#meet(movements)]);
+      const row = (/** @type {Movement} */ movement) => movementRow(movement, this.#greetings.get(movement.packet_id));
+      return { entries: movements.map((movement) => ({ key: `${movement.kind} ${movement.id}`, row: row(movement), movement })), next };
     }
     if (this.#tab === 'sent') {
       const { packets, totals, next_cursor: next } = await api.myPackets(options);
@@ -168,8 +174,31 @@ class List {
       return { entries: packets.map((packet) => ({ key: packet.packet_id, row: sentRow(packet) })), next };
     }
     const { claims, totals, next_cursor: next } = await api.myClaims(options);
+    await this.#meet(claims);
     this.#showTotals(totals);
     return { entries: claims.map((claim) => ({ key: claim.packet_id, row: receivedRow(claim) })), next };
+  }
+
+  /** Asks for the names of the senders, so that the rows need not change. @param {(Movement | Received)[]} rows */
+  #meet(rows) {
+    return meetSoon(rows.flatMap((row) => ('sender_id' in row ? row.sender_id : [])), this.#signal);
+  }
+
+  /**
+   * Reads a page of the user's packets, if a movement is of one that is not known. There are no more packets than movements, so the
+   * pages keep up.
+   * @param {Movement[]} movements
+   * @param {boolean} isFirst whether these are the newest
+   */
+  async #readGreetings(movements, isFirst) {
+    const areKnown = movements.every(({ kind, packet_id }) => (kind !== 'sent' && kind !== 'refund') || this.#greetings.has(packet_id));
+    const cursor = isFirst ? undefined : this.#greetingsCursor;
+    if (areKnown || cursor === null) return;
+    // Without greetings the statement is still whole.
+    const page = await api.myPackets({ limit: PAGE, cursor: cursor ?? null, signal: this.#signal }).catch(() => null);
+    if (!page) return;
+    for (const { packet_id, greeting } of page.packets) this.#greetings.set(packet_id, greeting);
+    if (cursor !== undefined || this.#greetingsCursor === undefined) this.#greetingsCursor = page.next_cursor;
   }
 
   /** @param {{count: number, amount: number}} totals */
@@ -271,14 +300,15 @@ const KINDS = /** @type {const} */ (['deposit', 'withdrawal', 'return', 'sent', 
 /** How far a withdrawal is. */
 const ENDS = /** @type {const} */ (['pending', 'posted', 'voided']);
 
-/** @param {Movement} movement */
-function movementRow(movement) {
+/** @param {Movement} movement @param {string} [greeting] that of the user's own packet */
+function movementRow(movement, greeting) {
   const { kind, amount, at } = movement;
   const packetId = 'packet_id' in movement ? movement.packet_id : null;
   const known = KINDS.find((name) => name === kind);
   const end = 'status' in movement ? ENDS.find((name) => name === movement.status) : null;
+  const said = 'greeting' in movement ? movement.greeting : greeting;
   const parts = [
-    h('span', { class: 'name' }, known ? t(`movement.${known}`) : kind),
+    h('span', { class: 'name' }, 'sender_id' in movement ? person(movement.sender_id, 'movement.claim') : known ? t(`movement.${known}`) : kind, ...(said ? [' · ', h('bdi', null, said)] : [])),
     h('span', { class: `got${amount > 0 ? ' plus' : ''}` }, (amount > 0 ? '+' : '') + money(amount)),
     h('time', { datetime: at }, moment(at)),
     end && h('span', { class: `tag ${end}` }, t(`withdrawal.${end}`)),

@@ -74,7 +74,7 @@ export function isolated(id) {
 /**
  * Returns an element with a user's name, which is filled in again when it is known.
  * @param {string} id
- * @param {'grab.from'} [text] a text that names the user as its `sender`
+ * @param {import('./i18n.js').Key} [text] a text that names the user as its `sender`
  */
 export function person(id, text) {
   const part = h('bdi', { 'data-user': id, 'data-text': text });
@@ -110,7 +110,8 @@ function addressOf(path) {
 function introduce(part) {
   const id = part.dataset['user'] ?? '';
   if (part.dataset['picture'] === undefined) {
-    part.textContent = part.dataset['text'] ? t('grab.from', { sender: nameOf(id) }) : nameOf(id);
+    const text = /** @type {import('./i18n.js').Key | undefined} */ (part.dataset['text']);
+    part.textContent = text ? t(text, { sender: nameOf(id) }) : nameOf(id);
     return;
   }
   const { picture } = known.get(id) ?? {};

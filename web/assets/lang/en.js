@@ -228,7 +228,7 @@ const english = {
   'movement.deposit': 'Money in',
   'movement.withdrawal': 'Withdrawal',
   'movement.sent': 'Packet sent',
-  'movement.claim': 'Packet opened',
+  'movement.claim': 'Packet from {sender}',
   'movement.refund': 'Came back unopened',
   'movement.return': 'Back from a withdrawal',
   'withdrawal.pending': 'Pending',

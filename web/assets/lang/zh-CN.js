@@ -227,7 +227,7 @@ export const texts = {
   'movement.deposit': '转入',
   'movement.withdrawal': '提现',
   'movement.sent': '发出红包',
-  'movement.claim': '领取红包',
+  'movement.claim': '红包-来自 {sender}',
   'movement.refund': '未领取退回',
   'movement.return': '提现退回',
   'withdrawal.pending': '处理中',

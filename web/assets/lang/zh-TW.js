@@ -227,7 +227,7 @@ export const texts = {
   'movement.deposit': '轉入',
   'movement.withdrawal': '提領',
   'movement.sent': '發出紅包',
-  'movement.claim': '領取紅包',
+  'movement.claim': '紅包-來自 {sender}',
   'movement.refund': '未領取退還',
   'movement.return': '提領退還',
   'withdrawal.pending': '處理中',
