@@ -198,6 +198,31 @@ browse('who lacks money reads once how much, and where more comes from', async (
   }
 });
 
+browse('who leaves to top up finds what they wrote when they come back, once', async () => {
+  const alice = someone('alice');
+  const page = await person({ locale: 'en-US' });
+  await page.route('https://app.test/topup', (route) => route.fulfill({ contentType: 'text/html', body: '<h1>Top up</h1>' }));
+  await openDeployed(page, alice, '/', { top_up: 'https://app.test/topup' });
+  await page.fill('#total', '88.80');
+  await page.fill('#greeting', '恭喜');
+  await page.click('summary');
+  await page.fill('#passphrase', '芝麻开门');
+  await page.check('[name=split][value=equal]');
+  await page.click('.sticky a');
+  await page.waitForSelector('h1:text("Top up")');
+  await fund(alice, 100_000);
+  const written = () => page.evaluate(() => ['total', 'greeting', 'passphrase'].map((id) => /** @type {HTMLInputElement} */ (document.getElementById(id)).value));
+  await page.goto(stack.url);
+  await page.waitForSelector('.sticky [type=submit]:enabled');
+  assert.deepEqual(await written(), ['88.80', '恭喜', '芝麻开门']);
+  assert.equal(await page.isChecked('[name=split][value=equal]'), true);
+  await page.click('.sticky [type=submit]');
+  await page.waitForSelector('.qr path');
+  await page.goto(`${stack.url}/?again`);
+  await page.waitForSelector('#total');
+  assert.deepEqual(await written(), ['', '', '']);
+});
+
 browse('if the money was spent elsewhere meanwhile, nothing is sent and the balance is read again', async () => {
   const alice = someone('alice');
   await fund(alice, 1_000);

@@ -40,14 +40,18 @@ const typed = (minor) => writeAmount(minor, minorDigits());
 /** A number of hundredths of the currency's main unit, in minor units. @param {number} hundredths */
 const hundredthsOf = (hundredths) => Math.round((hundredths * 10 ** minorDigits()) / 100);
 
-/** What the user wrote, while they look at another screen or choose another language. Only in memory: it may hold a passphrase. */
+/** What the user wrote, while they look at another screen or choose another language. */
 const draft = { user: '', split: /** @type {'random' | 'equal'} */ ('random'), cover: 'plain', fields: /** @type {Partial<Record<Field, string>>} */ ({}) };
+/** Where the tab keeps it while the user tops up. */
+const DRAFT = 'hongbao.draft';
 function emptyDraft() {
+  tab.remove(DRAFT);
   Object.assign(draft, { user: me(), split: 'random', cover: 'plain', fields: {} });
 }
 
 /** @param {HTMLElement} root @param {AbortSignal} signal */
 export async function sendScreen(root, signal) {
+  if (!draft.user) Object.assign(draft, JSON.parse(tab.get(DRAFT) ?? '{}'));
   if (draft.user !== me()) emptyDraft();
   const [wallet] = await Promise.all([api.wallet({ signal }), ...coverNames().map(loadCover)]);
   if (signal.aborted) return;
@@ -81,7 +85,8 @@ class Form {
     );
     this.submit = h('button', { class: 'button wide', type: 'submit' });
     // Takes the place of the submit button while the balance is too small.
-    this.topUp = config.top_up ? h('a', { class: 'button wide', href: config.top_up, target: '_top' }, t('topup.app')) : null;
+    const keepDraft = () => tab.set(DRAFT, JSON.stringify(draft));
+    this.topUp = config.top_up ? h('a', { class: 'button wide', href: config.top_up, target: '_top', onClick: keepDraft }, t('topup.app')) : null;
     this.state = h('div', { class: 'state', role: 'status' });
     this.warning = h('p', { class: 'bad', role: 'status' });
     this.balanceLine = h('p', { class: 'balance' });
