@@ -293,3 +293,111 @@ browse('nobody is the luckiest of equal packets, of one slip, of a single claim,
     assert.deepEqual([await page.isVisible('.luck'), await page.locator('.claim.best .crown').count()], [hasBest, Number(hasBest)], JSON.stringify(terms));
   }
 });
+
+browse('text on an envelope has a contrast of 4.5 or more, on every cover', async () => {
+  const measured = [];
+  for (const cover of COVERS) {
+    const sender = someone('sender');
+    await fund(sender, 100_000);
+    const { link, id } = await packet({ cover, count: 1, greeting: '新年快乐，万事如意 🎉'.repeat(4) });
+    const page = await person({ name: sender, still: true });
+    await page.goto(stack.url);
+    await page.check(`.covers input[value=${cover}]`);
+    measured.push(...(await contrasts(page, '.envelope', `an empty form in ${cover}`)));
+    await page.fill('#total', '88.88');
+    await page.fill('#greeting', '恭喜发财，大吉大利');
+    measured.push(...(await contrasts(page, '.envelope', `a filled form in ${cover}`)));
+    await page.goto(link);
+    await page.waitForSelector('#open');
+    measured.push(...(await contrasts(page, '.envelope', `a packet in ${cover}`)));
+    await grab(someone(), id);
+    await page.reload();
+    await page.waitForSelector('.lost .gone:not(:empty)');
+    measured.push(...(await contrasts(page, '.lost', `an empty ${cover}`)));
+    await page.goto(`${stack.url}/#/mine`);
+    await page.waitForSelector('.purse .sum');
+    measured.push(...(await contrasts(page, '.purse', 'the purse')));
+    await page.context().close();
+  }
+  assert.ok(measured.length > 50, `${measured.length} texts`);
+  assert.deepEqual(measured.filter(({ ratio }) => ratio < 4.5).map(({ what, ratio }) => `${what}: ${ratio.toFixed(2)}`), []);
+});
+
+/**
+ * Returns the contrast of every text in a part of the page with the worst pixel that its letters lie on. Buttons have backgrounds of their own.
+ * @param {import('playwright-core').Page} page
+ * @param {string} part selector
+ * @param {string} screen
+ */
+async function contrasts(page, part, screen) {
+  await page.waitForTimeout(100);
+  const { x, y, width, height } = /** @type {any} */ (await page.locator(part).boundingBox());
+  const clip = { x: Math.floor(x), y: Math.floor(y), width: Math.ceil(width), height: Math.ceil(height) };
+  const texts = await page.evaluate((within) => {
+    const root = /** @type {Element} */ (document.querySelector(within));
+    const found = [...root.querySelectorAll('*')].filter((element) => {
+      if (!element.checkVisibility({ visibilityProperty: true }) || element.closest('.avatar, .coin, .button')) return false;
+      return element.matches('input, textarea, .glyph') || [...element.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.textContent?.trim());
+    });
+    return found.map((element) => {
+      const field = /** @type {HTMLInputElement} */ (element);
+      const isEmpty = element.matches('input, textarea') && field.value === '';
+      const { color, opacity } = getComputedStyle(element, isEmpty ? '::placeholder' : null);
+      const box = element.getBoundingClientRect();
+      const [r = 0, g = 0, b = 0, alpha = 1] = (color.match(/[\d.]+/g) ?? []).map(Number);
+      const name = `${element.localName}.${element.getAttribute('class') ?? ''} “${(isEmpty ? field.placeholder : field.value || element.textContent || '').slice(0, 12)}”`;
+      /** @type {HTMLElement} */ (element).dataset['measured'] = '';
+      return { name, ink: [r, g, b], alpha: alpha * Number(opacity), box: { left: box.left, top: box.top, right: box.right, bottom: box.bottom } };
+    });
+  }, part);
+  const shown = await page.screenshot({ clip });
+  // The same picture without the text: nothing else may change.
+  await page.evaluate(() => {
+    for (const element of document.querySelectorAll('[data-measured]')) {
+      /** @type {HTMLElement} */ (element).style.setProperty('color', 'transparent', 'important');
+      /** @type {HTMLElement} */ (element).style.setProperty('caret-color', 'transparent', 'important');
+    }
+    const sheet = new CSSStyleSheet();
+    sheet.replaceSync('[data-measured]::placeholder { color: transparent !important; }');
+    document.adoptedStyleSheets = [sheet];
+  });
+  const bare = await page.screenshot({ clip });
+  await page.evaluate(() => {
+    document.adoptedStyleSheets = [];
+    for (const element of document.querySelectorAll('[data-measured]')) {
+      element.removeAttribute('style');
+      element.removeAttribute('data-measured');
+    }
+  });
+  const ratios = await page.evaluate(
+    async ([with_, without, texts, { x: left, y: top, width: wide, height: high }]) => {
+      const pixelsOf = async (/** @type {string} */ data) => {
+        const image = await createImageBitmap(new Blob([Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0))]));
+        const drawing = /** @type {OffscreenCanvasRenderingContext2D} */ (new OffscreenCanvas(wide, high).getContext('2d'));
+        drawing.drawImage(image, 0, 0);
+        return drawing.getImageData(0, 0, wide, high).data;
+      };
+      const [a, b] = [await pixelsOf(with_), await pixelsOf(without)];
+      const luminance = (/** @type {number[]} */ colour) => {
+        const [r = 0, g = 0, bl = 0] = colour.map((value) => (value <= 10.31475 ? value / 255 / 12.92 : ((value / 255 + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * bl;
+      };
+      return texts.map(({ ink, alpha, box }) => {
+        let worst = Infinity;
+        for (let py = Math.max(0, Math.floor(box.top - top)); py < Math.min(high, box.bottom - top); py += 1) {
+          for (let px = Math.max(0, Math.floor(box.left - left)); px < Math.min(wide, box.right - left); px += 1) {
+            const at = 4 * (py * wide + px);
+            const paper = [...b.slice(at, at + 3)];
+            if (paper.every((value, i) => Math.abs(value - (a[at + i] ?? 0)) < 8)) continue;
+            const letter = ink.map((value, i) => value * alpha + (paper[i] ?? 0) * (1 - alpha));
+            const [light = 0, dark = 0] = [luminance(letter), luminance(paper)].sort((one, other) => other - one);
+            worst = Math.min(worst, (light + 0.05) / (dark + 0.05));
+          }
+        }
+        return worst;
+      });
+    },
+    /** @type {const} */ ([shown.toString('base64'), bare.toString('base64'), texts, clip]),
+  );
+  return texts.map(({ name }, i) => ({ what: `${screen}: ${name}`, ratio: ratios[i] ?? 0 }));
+}

@@ -8,7 +8,7 @@ export const cover = {
     'zh-CN': ['生日快乐，天天开心', '许个愿吧', '又长大一岁啦', '蛋糕我请'],
     'zh-TW': ['生日快樂，天天開心', '許個願吧', '又長大一歲了', '蛋糕我請'],
   },
-  colours: { '--cover': '#cf3a2b', '--cover-deep': '#9a2027', '--cover-bright': '#f37a4a', '--cover-art': '#ffe2a0' },
+  colours: { '--cover': '#c23222', '--cover-deep': '#9a2027', '--cover-bright': '#f37a4a', '--cover-art': '#ffe2a0' },
   art: (s) => {
     const bits = Array.from({ length: 34 }, (_, i) => {
       // Scattered, and the same each time.
