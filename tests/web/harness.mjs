@@ -51,15 +51,18 @@ export async function startStack(settings = {}, args = []) {
   throw new Error('the local stack did not start');
 }
 
-/** @param {Record<string, string>} [settings] added to its environment */
-export function startBrowser(settings = {}) {
+/**
+ * @param {Record<string, string>} [settings] added to its environment
+ * @param {string[]} [args] more arguments
+ */
+export function startBrowser(settings = {}, args = []) {
   const places = [process.env['CHROMIUM'], '/usr/bin/chromium', '/usr/bin/chromium-browser', '/Applications/Chromium.app/Contents/MacOS/Chromium'];
   const executablePath = places.find((place) => place && existsSync(place));
   if (!executablePath) throw new Error('Chromium is missing: scripts/install-tools.sh web, or set CHROMIUM');
   const quiet = ['--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
   // Chromium’s sandbox does not work for root.
   if (process.getuid?.() === 0) quiet.push('--no-sandbox');
-  return chromium.launch({ executablePath, args: quiet, env: { .../** @type {Record<string, string>} */ (process.env), ...settings } });
+  return chromium.launch({ executablePath, args: [...quiet, ...args], env: { .../** @type {Record<string, string>} */ (process.env), ...settings } });
 }
 
 /** Returns a function that calls the API as a user. @param {string} url */

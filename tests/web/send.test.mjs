@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 
-import { api, apiOf, assertAccessible, assertFits, assertSoon, browse, essential, fund, isInView, openDeployed, packet, person, someone, stack, startStack, textOf } from './harness.mjs';
+import { api, apiOf, assertAccessible, assertFits, assertSoon, browse, essential, fund, isInView, openDeployed, packet, person, someone, stack, startBrowser, startStack, textOf } from './harness.mjs';
 
 /** @type {typeof import('jsqr').default} */
 const jsQR = createRequire(import.meta.url)('jsqr');
@@ -424,6 +424,39 @@ browse('the link can be copied, and the QR code holds it, with the margin that s
     }
   }
   assert.equal(jsQR(pixels, size * scale, size * scale)?.data, link);
+});
+
+browse('a page without access to the clipboard copies too, and says so if it can not', async () => {
+  // An address without https has no `navigator.clipboard`, unless it is this machine's own.
+  const [using, named] = await Promise.all([startBrowser({}, ['--host-resolver-rules=MAP red.example 127.0.0.1']), startStack({}, ['--allow-host', 'red.example'])]);
+  try {
+    const ask = apiOf(named.url);
+    await ask('ann', 'PUT', '/wallets/ann/deposits/d', { amount: 1_000 });
+    const { packet_id: id } = await ask('ann', 'POST', '/packets', { split: 'equal', total_amount: 1_000, count: 1 });
+    const page = await person({ name: 'ann', locale: 'en-US', using, allow: /Cross-Origin-Opener-Policy header has been ignored/ });
+    await page.goto(`${named.url.replace('127.0.0.1', 'red.example')}/#/sent/${id}`);
+    await page.waitForSelector('.qr path');
+    assert.equal(await page.evaluate(() => 'clipboard' in navigator), false);
+    await page.click('#copy');
+    await page.waitForFunction(() => document.querySelector('#live')?.textContent === 'Copied');
+    assert.equal(await textOf(page, '#copy'), 'Copied');
+    const reader = await page.context().newPage();
+    await page.context().grantPermissions(['clipboard-read'], { origin: named.url });
+    await reader.goto(named.url);
+    const invitation = await reader.evaluate(() => navigator.clipboard.readText());
+    assert.equal(invitation, `${await textOf(page, '.invitation')}\n${await page.inputValue('#link')}`);
+    await page.bringToFront();
+    // A browser that refuses this too.
+    await page.evaluate(() => {
+      document.execCommand = () => false;
+    });
+    await page.click('#copy');
+    await page.waitForFunction(() => /Not copied/.test(document.querySelector('#live')?.textContent ?? ''));
+    assert.match(await textOf(page, '#copied'), /Not copied/);
+    assert.equal(await page.evaluate(() => String(getSelection())), await page.inputValue('#link'));
+  } finally {
+    await Promise.all([using.close(), named.stop()]);
+  }
 });
 
 browse('the page for sharing says who can open the packet, and is there only as long as somebody can', async () => {

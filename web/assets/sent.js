@@ -27,7 +27,8 @@ export async function sentScreen(root, signal, packetId = '') {
   // With the time zone: who reads it may be in another one.
   const text = `${t('sent.text', { sender: isolated(packet.sender_id), greeting })}${starts({ timeZoneName: 'short' })}\n${link}`;
   const shown = h('input', { class: 'linkbox', id: 'link', readonly: true, value: link, 'aria-label': t('sent.link'), onFocus: () => shown.select() });
-  const copy = h('button', { class: 'button', id: 'copy', onClick: () => void copyText(text, shown, copy) }, t('copy'));
+  const copy = h('button', { class: 'button', id: 'copy', onClick: () => void copyText(text, shown, copy, copied) }, t('copy'));
+  const copied = h('p', { class: 'bad', id: 'copied' });
   const drawn = envelope({ cover: packet.cover, sender: packet.sender_id, greeting: greetingLine(greeting), seal: coin(), rear: qrCode(link) });
   drawn.classList.add('turned');
   root.append(
@@ -40,7 +41,7 @@ export async function sentScreen(root, signal, packetId = '') {
       drawn,
       isThisMachine() && h('p', { class: 'bad' }, t('sent.local')),
       h('p', { class: 'invitation', dir: 'auto' }, text.split('\n')[0]),
-      h('div', { class: 'row' }, shown, copy),
+      h('div', { class: 'row' }, shown, copy, copied),
       h(
         'div',
         { class: 'row' },
@@ -80,18 +81,30 @@ function isThisMachine() {
   return /^(localhost|.+\.localhost|127\.[\d.]+|\[::1\])$/.test(location.hostname);
 }
 
-/** @param {string} text @param {HTMLInputElement} shown @param {HTMLElement} button */
-async function copyText(text, shown, button) {
-  try {
-    await navigator.clipboard.writeText(text);
-  } catch {
-    // Without access to the clipboard, the link is at least selected.
-    shown.focus();
-    shown.select();
-    return;
+/** @param {string} text @param {HTMLInputElement} shown @param {HTMLElement} button @param {HTMLElement} note */
+async function copyText(text, shown, button, note) {
+  // Without https there is no `navigator.clipboard`, and it may refuse.
+  const isCopied = (await navigator.clipboard?.writeText(text).then(() => true, () => false)) || copySelected(text, shown);
+  note.textContent = isCopied ? '' : t('sent.uncopied');
+  if (isCopied) {
+    button.textContent = t('copied');
+    button.focus();
   }
-  button.textContent = t('copied');
-  say(t('copied'));
+  say(t(isCopied ? 'copied' : 'sent.uncopied'));
+}
+
+/** Copies in the older way, which copies what is selected. @param {string} text @param {HTMLInputElement} shown */
+function copySelected(text, shown) {
+  const put = (/** @type {ClipboardEvent} */ event) => {
+    event.clipboardData?.setData('text/plain', text);
+    event.preventDefault();
+  };
+  document.addEventListener('copy', put, { once: true });
+  shown.focus();
+  shown.select();
+  const isCopied = document.execCommand('copy');
+  document.removeEventListener('copy', put);
+  return isCopied;
 }
 
 /** @param {string} text */

@@ -119,6 +119,7 @@ const english = {
   'sent.link': 'Link',
   'sent.qr': 'QR code of the link',
   'sent.local': 'This address works on this machine only. Another phone can’t open it.',
+  'sent.uncopied': 'Not copied. The link is selected: copy it yourself.',
   'sent.text': '{sender} has a red packet for you: “{greeting}”',
   'sent.share': 'Share…',
   'sent.count': { one: '1 packet', other: '{count} packets' },

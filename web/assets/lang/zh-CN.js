@@ -118,6 +118,7 @@ export const texts = {
   'sent.link': '链接',
   'sent.qr': '链接的二维码',
   'sent.local': '这个地址只在这台机器上有效，别的手机打不开。',
+  'sent.uncopied': '复制失败。链接已选中，请手动复制。',
   'sent.text': '{sender} 给你发了一个红包：“{greeting}”',
   'sent.share': '分享…',
   'sent.count': '共 {count} 个',

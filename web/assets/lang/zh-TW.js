@@ -118,6 +118,7 @@ export const texts = {
   'sent.link': '連結',
   'sent.qr': '連結的 QR Code',
   'sent.local': '這個網址只在這台裝置上有效，別的手機打不開。',
+  'sent.uncopied': '複製失敗。連結已選取，請手動複製。',
   'sent.text': '{sender} 包了一個紅包給你：「{greeting}」',
   'sent.share': '分享…',
   'sent.count': '共 {count} 個',
