@@ -581,6 +581,26 @@ browse('a slow start: every screen says that it is loading', async () => {
   }
 });
 
+browse('a link whose packet is slow says so to screen readers, until it is there', async () => {
+  const { link } = await packet();
+  const page = await person({ name: someone(), locale: 'en-US' });
+  /** @type {() => void} */
+  let answer = () => {};
+  const held = new Promise((resolve) => {
+    answer = () => resolve(null);
+  });
+  await page.route('**/packets/*', async (route) => {
+    await held;
+    await route.continue();
+  });
+  await page.goto(link);
+  await page.waitForFunction(() => /Loading/.test(document.querySelector('#live')?.textContent ?? ''));
+  assert.ok(await page.isVisible('.boot .coin'), 'the coin stays');
+  answer();
+  await page.waitForSelector('#open');
+  assert.equal(await textOf(page, '#live'), '');
+});
+
 browse('without a screen that could not be loaded, the page says that it is offline, and goes on by itself', async () => {
   const page = await person({ name: someone(), locale: 'en-US', allow: /ERR_INTERNET_DISCONNECTED/ });
   await page.goto(stack.url);

@@ -2,7 +2,7 @@
 
 import { device, tab } from './browser.js';
 import { config, expectPacket, home, loadConfig, me, session, useSession } from './context.js';
-import { byId, glyph, h } from './dom.js';
+import { byId, glyph, h, say } from './dom.js';
 import { LANGUAGES, language, loadTexts, switchLanguage, t } from './i18n.js';
 import { forgetPeople, isolated, meet, preparePeople, self } from './people.js';
 import { chooseLocalUser, cognito, decide, embedder, isFlowLost, isUserId, localUsers, offered, openSession } from './session.js';
@@ -56,8 +56,8 @@ async function show() {
   const path = route();
   const [title, load, parts] = match(path);
   document.title = t(title);
-  // CSS hides it as soon as the screen has drawn something beside it. The envelope of the static page stays.
-  const slow = setTimeout(() => root.querySelector('.boot .envelope') || root.replaceChildren(h('p', { class: 'waiting', role: 'status' }, t('loading'))), SLOW_MS);
+  // The envelope of the static page stays. CSS hides the text as soon as the screen has drawn something beside it.
+  const slow = setTimeout(() => (root.querySelector('.boot .envelope') ? say(t('loading')) : root.replaceChildren(h('p', { class: 'waiting', role: 'status' }, t('loading')))), SLOW_MS);
   signal.addEventListener('abort', () => clearTimeout(slow));
   try {
     const screen = await loaded(load);
@@ -67,6 +67,7 @@ async function show() {
     const drawn = new MutationObserver(() => {
       drawn.disconnect();
       clearTimeout(slow);
+      if (byId('live').textContent === t('loading')) byId('live').textContent = '';
       for (const node of old) node.remove();
       root.dataset['screen'] = path.split('/')[1] || 'send';
       if (!isFirst) focusTitle(root, signal);
