@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 
-import { api, apiOf, assertAccessible, assertFits, assertSoon, browse, essential, fund, grab, packet, person, program, someone, stack, startStack, textOf, watchShift } from './harness.mjs';
+import { api, apiOf, assertAccessible, assertFits, assertSoon, browse, essential, fund, grab, packet, person, program, someone, stack, startBrowser, startStack, textOf, watchShift } from './harness.mjs';
 
 browse('the language follows the browser; a switch of it survives a reload', async () => {
   for (const [locale, title, lang] of /** @type {const} */ ([['zh-CN', '发红包', 'zh-CN'], ['zh-TW', '發紅包', 'zh-TW'], ['zh-HK', '發紅包', 'zh-TW'], ['en-GB', 'Send a red packet', 'en'], ['fr-FR', 'Send a red packet', 'en']])) {
@@ -136,6 +136,51 @@ browse('on a small phone nothing is covered, cut or broken, on any screen and in
     await page.waitForSelector('.sum[data-balanced=true]', { timeout: 60_000 });
     await check('a rush');
     assert.deepEqual(faults, []);
+  }
+});
+
+browse('no cover and no blessing hides where nothing can be dragged', async () => {
+  for (const locale of ['en-US', 'zh-CN', 'zh-TW']) {
+    for (const width of [800, 1280]) {
+      const page = await person({ locale, width, height: 800 });
+      await page.goto(stack.url);
+      await page.waitForSelector('.swatch');
+      for (const cover of ['birthday', 'plain']) {
+        await page.check(`.covers input[value=${cover}]`);
+        const hidden = await page.evaluate(() => [...document.querySelectorAll('.covers, .chips')].filter((row) => row.scrollWidth > row.clientWidth).map((row) => row.className));
+        assert.deepEqual(hidden, [], `${cover} in ${locale} at ${width}`);
+      }
+      await page.context().close();
+    }
+  }
+});
+
+browse('text of twice the size is not cut, on a phone and a computer', async () => {
+  // As a user sets it in their browser.
+  const using = await startBrowser({}, ['--blink-settings=defaultFontSize=32']);
+  try {
+    const { id, sender } = await packet({ count: 3, passphrase: 'sesame' });
+    const over = await packet({ count: 2 });
+    await grab(over.sender, over.id);
+    await grab(someone(), over.id);
+    /** @type {string[]} */
+    const faults = [];
+    for (const [locale, width, height] of /** @type {const} */ ([['en-US', 1280, 800], ['en-US', 390, 844], ['zh-CN', 390, 844]])) {
+      const page = await person({ name: sender, locale, width, height, still: true, using, allow: /status of 404/ });
+      for (const [path, selector] of /** @type {const} */ ([['/#/', '#total'], [`/#/sent/${id}`, '.qr'], [`/p/${id}`, '#open'], [`/p/${over.id}`, '.result'], ['/#/mine', '.purse'], ['/#/mine/sent', '.history li'], ['/#/mine/statement', '.history li'], [`/#/verify/${over.id}`, '.proof'], ['/#/rush', '#users'], ['/#/nowhere', '.notice']])) {
+        await page.goto(`${stack.url}/config.json`);
+        await page.goto(stack.url + path);
+        await page.waitForSelector(selector);
+        await page.waitForTimeout(350);
+        assert.equal(await page.evaluate(() => getComputedStyle(document.body).fontSize), '32px');
+        if (path === '/#/') await page.fill('#total', '88.88');
+        await assertFits(page, path).catch((error) => faults.push(`${path} in ${locale} at ${width}: ${error.actual?.join('; ') ?? error}`));
+      }
+      await page.context().close();
+    }
+    assert.deepEqual(faults, []);
+  } finally {
+    await using.close();
   }
 });
 
