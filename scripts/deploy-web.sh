@@ -63,11 +63,15 @@ for file in $files; do
     esac
     put "$file" "$version/$name" "$type" 'public, max-age=31536000, immutable'
 done
-# The HTML comes last, so that the files that it names exist. Chats want the whole address of a preview's picture.
-for name in packet.html index.html; do
-    sed -e "s#content=\"../assets/#content=\"$url$version/assets/#" \
+# The manifest and the HTML come last, so that the files that they name exist. Chats want the whole address of a preview's picture.
+for name in manifest.webmanifest packet.html index.html; do
+    case $name in
+        *.html) type='text/html; charset=utf-8' ;;
+        *) type=application/manifest+json ;;
+    esac
+    sed -e "s#content=\"\(\.\./\)\{0,1\}assets/#content=\"$url$version/assets/#" \
         -e "s#\"\(\(\.\./\)\{0,1\}\)\(assets\|client\)/#\"\1$version/\3/#g" "web/$name" >"$work/$name"
-    put "$work/$name" "$name" 'text/html; charset=utf-8' no-cache
+    put "$work/$name" "$name" "$type" no-cache
 done
 put "$work/config.json" config.json application/json no-store
 aws cloudfront create-invalidation --distribution-id "$(output PageDistributionId)" --paths '/*' --output text --query Invalidation.Id >/dev/null

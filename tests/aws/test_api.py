@@ -340,7 +340,7 @@ case "$1 $2" in
     "cloudformation describe-stacks")
         for word; do case $word in *OutputKey==*) key=${word#*"'"} key=${key%%"'"*} ;; esac; done
         cat "$OUTPUTS/$key" ;;
-    "s3 cp") for word; do last=$word; done; case $last in *.json | *.html) cat "$8" >"$OUTPUTS/uploaded-${last##*/}" ;; esac ;;
+    "s3 cp") for word; do last=$word; done; case $last in *.json | *.html | *.webmanifest) cat "$8" >"$OUTPUTS/uploaded-${last##*/}" ;; esac ;;
 esac"""
 
 
@@ -382,8 +382,8 @@ def test_the_upload_has_the_files_that_the_page_needs(stack, uploads, tmp_path):
     bucket = stack.outputs["PageBucketName"]
     put = [call for call in calls if call.startswith("s3 cp")]
     names = [call.rpartition(f"s3://{bucket}/")[2] for call in put]
-    assert names[-3:] == ["packet.html", "index.html", "config.json"]
-    folders = {name.partition("/")[0] for name in names[:-3]}
+    assert names[-4:] == ["manifest.webmanifest", "packet.html", "index.html", "config.json"]
+    folders = {name.partition("/")[0] for name in names[:-4]}
     [version] = folders
     assert re.fullmatch("v-[0-9a-f]{16}", version)
     for page, up in (("index", ""), ("packet", "../")):
@@ -391,10 +391,13 @@ def test_the_upload_has_the_files_that_the_page_needs(stack, uploads, tmp_path):
         named = set(re.findall(rf'"{re.escape(up + version)}/((?:assets|client)/[^"]+)"', html))
         assert len(named) > 5 and {f"{version}/{name}" for name in named} <= set(names)
         assert f'"{up}assets/' not in html and f'"{up}client/' not in html
-    assert f'content="{stack.outputs["PageUrl"]}{version}/assets/preview.png"' in html
-    assert all(name.endswith((".js", ".css", ".svg", ".png", ".html", ".json")) for name in names)
-    assert all("immutable" in call for call in put[:-3])
-    assert all("no-cache" in call for call in put[-3:-1]) and "no-store" in put[-1]
+        assert f'content="{stack.outputs["PageUrl"]}{version}/assets/preview.png"' in html
+    manifest = json.loads((tmp_path / "uploaded-manifest.webmanifest").read_text())
+    assert manifest["icons"] and {icon["src"] for icon in manifest["icons"]} <= set(names)
+    assert "--content-type application/manifest+json" in put[-4]
+    assert all(name.endswith((".js", ".css", ".svg", ".png", ".html", ".json", ".webmanifest")) for name in names)
+    assert all("immutable" in call for call in put[:-4])
+    assert all("no-cache" in call for call in put[-4:-1]) and "no-store" in put[-1]
     config = json.loads((tmp_path / "uploaded-config.json").read_text())
     assert config.pop("covers") == ["birthday", "plain", "spring", "wedding"]
     assert config == json.loads(stack.outputs["PageConfig"])

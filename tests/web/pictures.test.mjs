@@ -1,6 +1,6 @@
 // Takes the pictures of the main screens that the documents show, and the animation of a packet from its sending to its result.
 
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 
 import { browse, fund, grab, person, pictures, stack } from './harness.mjs';
 
@@ -61,6 +61,17 @@ async function sideBySide(page, screens) {
   await drawing.setContent(`<body style="margin: 0; background: white; display: flex; justify-content: space-between">${images.join('')}`);
   return drawing.screenshot({ type: 'jpeg', quality: 82 });
 }
+
+browse('the icons of the page where it is installed', async () => {
+  const drawn = await readFile(new URL('../../web/assets/icon.svg', import.meta.url), 'utf8');
+  for (const size of [192, 512]) {
+    const page = await person({ width: size, height: size });
+    // A system may cut what is outside a circle of 80 %.
+    await page.setContent(`<body style="margin: 0; padding: 20%; background: #f7e3b8">${drawn}`);
+    const folder = process.env['SCREENSHOTS'] ? new URL('../../web/assets/', import.meta.url).pathname : await pictures();
+    await page.screenshot({ path: `${folder}icon-${size}.png` });
+  }
+});
 
 browse('an animation of sending, opening and the result', async () => {
   const folder = await pictures();

@@ -606,6 +606,26 @@ browse('the start field knows the server’s time, with a clock that is hours of
   }
 });
 
+browse('the page can be installed, from the form and from a packet', async () => {
+  const { link } = await packet();
+  for (const address of [stack.url, link]) {
+    const page = await person({ name: someone() });
+    await page.goto(address);
+    await page.waitForSelector('#total, #open');
+    const session = await page.context().newCDPSession(page);
+    const { url, errors, data } = await session.send('Page.getAppManifest');
+    assert.deepEqual([url, errors], [`${stack.url}/manifest.webmanifest`, []]);
+    const { name, start_url: start, icons } = JSON.parse(data ?? '');
+    assert.ok(name && icons.length > 0);
+    assert.equal(new URL(start, url).href, `${stack.url}/`);
+    const { installabilityErrors } = await session.send('Page.getInstallabilityErrors');
+    // A test's browser keeps nothing.
+    assert.deepEqual(installabilityErrors.map(({ errorId }) => errorId).filter((error) => error !== 'in-incognito'), []);
+    const touch = await page.evaluate(() => /** @type {HTMLLinkElement} */ (document.querySelector('link[rel=apple-touch-icon]')).href);
+    assert.equal((await fetch(touch)).headers.get('content-type'), 'image/png');
+  }
+});
+
 browse('a link to a packet has a title and a picture for chats, and nothing of the packet', async () => {
   const { link } = await packet({ greeting: 'only for friends' });
   const page = await person({ name: someone() });
@@ -615,6 +635,9 @@ browse('a link to a packet has a title and a picture for chats, and nothing of t
   assert.doesNotMatch(html, /friends/);
   // The picture has a whole address, for each way to ask.
   const { port } = new URL(link);
+  const own = await (await fetch(stack.url)).text();
+  assert.match(own, /property="og:title" content="[^"]+"/);
+  assert.ok(own.includes(`property="og:image" content="${stack.url}/v-`));
   for (const [host, headers, origin] of /** @type {const} */ ([
     ['127.0.0.1', {}, `http://127.0.0.1:${port}`],
     ['localhost', {}, `http://localhost:${port}`],

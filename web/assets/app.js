@@ -251,8 +251,8 @@ async function prepare() {
   if (session && !offered && packetId) expectPacket(packetId);
 }
 
-// The address will change its folder; the icon's does not.
-for (const icon of /** @type {NodeListOf<HTMLLinkElement>} */ (document.querySelectorAll('link[rel=icon]'))) icon.href = String(icon.href);
+// The address will change its folder; those of the icons and the manifest do not.
+for (const icon of /** @type {NodeListOf<HTMLLinkElement>} */ (document.querySelectorAll('link:is([rel$=icon], [rel=manifest])'))) icon.href = String(icon.href);
 
 addEventListener('popstate', () => {
   // The embedding app may hand over another token or ticket while the page is open.

@@ -24,7 +24,7 @@ use shared::http::names_tag;
 
 /// The page's content security policy: it allows only the page's own files and the API.
 pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
-    connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+    connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types 'none'";
 
 /// The user names to choose from, since there is no sign-in.
@@ -33,15 +33,18 @@ const USERS: [&str; 12] =
 const CONFIG: &str = "/config.json";
 /// The page as a link to a packet shows it, with a title and a picture for chats.
 const PACKET: &str = "packet.html";
-/// How the page names its preview picture. Chats want its whole address.
-const PICTURE: &str = "content=\"../";
+/// What the page is called, and its icons, where a user installs it.
+const MANIFEST: &str = "manifest.webmanifest";
+/// How the pages name their preview picture. Chats want its whole address.
+const PICTURES: [&str; 2] = ["content=\"../v-", "content=\"v-"];
 const COVERS: &str = "assets/covers/";
-const CONTENT_TYPES: [(&str, &str); 5] = [
+const CONTENT_TYPES: [(&str, &str); 6] = [
     ("html", "text/html; charset=utf-8"),
     ("js", "text/javascript; charset=utf-8"),
     ("css", "text/css; charset=utf-8"),
     ("svg", "image/svg+xml"),
     ("png", "image/png"),
+    ("webmanifest", "application/manifest+json"),
 ];
 /// For a file whose name changes with its content.
 const FOR_EVER: &str = "public, max-age=31536000, immutable";
@@ -87,16 +90,13 @@ impl Ready {
         Self { content_type, tag: hex::encode(&Sha256::digest(&plain)[..16]), plain, gzip }
     }
 
-    /// The file as it is sent under the request's own address, which the page for links names.
+    /// The file as it is sent under the request's own address, which the HTML names.
     fn at(&self, parts: &Parts, base_path: &str) -> Cow<'_, Self> {
-        let html = std::str::from_utf8(&self.plain).ok().filter(|html| html.contains(PICTURE));
-        match html.zip(folder_of(parts, base_path)) {
-            Some((html, folder)) if self.content_type.starts_with("text/html") => {
-                let html = html.replace(PICTURE, &format!("content=\"{folder}"));
-                Cow::Owned(Self::new(self.content_type, html.into_bytes()))
-            }
-            _ => Cow::Borrowed(self),
-        }
+        let html = std::str::from_utf8(&self.plain).ok().filter(|_| self.content_type.starts_with("text/html"));
+        let Some((html, folder)) = html.zip(folder_of(parts, base_path)) else { return Cow::Borrowed(self) };
+        let whole = format!("content=\"{folder}v-");
+        let html = PICTURES.iter().fold(html.to_owned(), |html, start| html.replace(start, &whole));
+        Cow::Owned(Self::new(self.content_type, html.into_bytes()))
     }
 }
 
@@ -161,12 +161,13 @@ pub fn answer(
 }
 
 /// The page's file for a path, and how long a browser may keep it. Documents and types in the folder are not served. The HTML
-/// names its files in a folder whose name is the version of all files together.
+/// and the manifest name files in a folder whose name is the version of all files together.
 fn file_name<'a>(raw_path: &'a str, version: &str) -> Option<(&'a str, &'static str)> {
     let path = raw_path.strip_prefix('/')?;
     let is_part = |path: &str| path.starts_with("assets/") || path.starts_with("client/");
     match path {
         "" => Some(("index.html", VALIDATED)),
+        MANIFEST => Some((MANIFEST, VALIDATED)),
         path if is_part(path) => Some((path, VALIDATED)),
         path => match path.split_once('/')? {
             ("p", id) if !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric()) => {
@@ -262,11 +263,12 @@ fn ready() -> &'static AllFiles {
 fn prepare(name: &str, file: &EmbeddedFile, version: &str) -> Option<Ready> {
     let (_, extension) = name.rsplit_once('.')?;
     let (_, content_type) = CONTENT_TYPES.into_iter().find(|(known, _)| *known == extension)?;
-    let plain = if extension == "html" { versioned(&file.data, version)? } else { file.data.to_vec() };
+    let plain =
+        if matches!(extension, "html" | "webmanifest") { versioned(&file.data, version)? } else { file.data.to_vec() };
     Some(Ready::new(content_type, plain))
 }
 
-/// The HTML with its files in the folder of this version.
+/// The HTML or the manifest, with its files in the folder of this version.
 fn versioned(html: &[u8], version: &str) -> Option<Vec<u8>> {
     let mut html = std::str::from_utf8(html).ok()?.to_owned();
     for folder in ["assets/", "client/"] {
@@ -333,30 +335,47 @@ mod tests {
     #[test]
     fn the_picture_of_a_link_has_a_whole_address_wherever_the_page_is_served_from() {
         let (host, proxy, scheme) = (HOST, FORWARDED_HOST, FORWARDED_PROTO);
-        let link = "/p/01JZZZZZZZZZZZZZZZZZZZZZZZ";
+        let pages = [("/p/01JZZZZZZZZZZZZZZZZZZZZZZZ", "../"), ("/", "")];
         for (base_path, headers, folder) in [
             ("", vec![(&host, "127.0.0.1:3000")], "http://127.0.0.1:3000/"),
             ("", vec![(&host, "[::1]:3000")], "http://[::1]:3000/"),
             ("/hongbao", vec![(&host, "localhost:3000")], "http://localhost:3000/hongbao/"),
             ("", vec![(&host, "localhost"), (&proxy, "red.example"), (&scheme, "https")], "https://red.example/"),
             // Nothing that is no address gets into the page.
-            ("", vec![(&host, "localhost"), (&proxy, "a\"><script>")], "../"),
-            ("", vec![(&host, "localhost"), (&proxy, "red.example/evil")], "../"),
-            ("", vec![(&host, "localhost"), (&scheme, "javascript")], "../"),
-            ("", vec![], "../"),
+            ("", vec![(&host, "localhost"), (&proxy, "a\"><script>")], ""),
+            ("", vec![(&host, "localhost"), (&proxy, "red.example/evil")], ""),
+            ("", vec![(&host, "localhost"), (&scheme, "javascript")], ""),
+            ("", vec![], ""),
         ] {
-            let mut request = Request::get(link);
-            for (name, value) in &headers {
-                request = request.header(*name, *value);
+            for (path, up) in pages {
+                let mut request = Request::get(path);
+                for (name, value) in &headers {
+                    request = request.header(*name, *value);
+                }
+                let (parts, ()) = request.body(()).unwrap().into_parts();
+                let page = answer(&parts, path, base_path, Settings::default).unwrap();
+                let html = std::str::from_utf8(page.body()).unwrap();
+                let folder = if folder.is_empty() { up } else { folder };
+                let picture = format!("content=\"{folder}{}/assets/preview.png\"", ready().version);
+                assert!(html.contains(&picture), "{picture}: {headers:?}");
+                assert_eq!(html.matches("preview.png").count(), 1);
+                let tag = page.headers()[ETAG].to_str().unwrap().trim_matches('"').to_owned();
+                assert_eq!(tag, hex::encode(&Sha256::digest(html)[..16]), "another page has another tag");
             }
-            let (parts, ()) = request.body(()).unwrap().into_parts();
-            let page = answer(&parts, link, base_path, Settings::default).unwrap();
-            let html = std::str::from_utf8(page.body()).unwrap();
-            let picture = format!("content=\"{folder}{}/assets/preview.png\"", ready().version);
-            assert!(html.contains(&picture), "{picture}: {headers:?}");
-            assert_eq!(html.matches("preview.png").count(), 1);
-            let tag = page.headers()[ETAG].to_str().unwrap().trim_matches('"').to_owned();
-            assert_eq!(tag, hex::encode(&Sha256::digest(html)[..16]), "another page has another tag");
+        }
+    }
+
+    #[test]
+    fn the_manifest_names_icons_that_are_served() {
+        let manifest = get("/manifest.webmanifest", &[]).unwrap();
+        assert_eq!(manifest.headers()[CONTENT_TYPE], "application/manifest+json");
+        let manifest: serde_json::Value = serde_json::from_slice(manifest.body()).unwrap();
+        let icons = manifest["icons"].as_array().unwrap();
+        assert!(!icons.is_empty());
+        for icon in icons {
+            let name = icon["src"].as_str().unwrap();
+            assert!(name.starts_with(&ready().version), "{name}");
+            assert_eq!(get(&format!("/{name}"), &[]).unwrap().headers()[CONTENT_TYPE], "image/png");
         }
     }
 
