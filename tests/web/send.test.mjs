@@ -81,7 +81,7 @@ browse('the form repeats the amount in figures and words, and says how it read w
   const page = await person({ name: alice, locale: 'en-US' });
   await page.goto(stack.url);
   await page.fill('#count', '１０');
-  for (const [typed, says] of /** @type {const} */ ([['8,88', /¥8\.88\s*8 yuan 88 fen$/], ['٠٫٥', /¥0\.50\s*50 fen$/], ['１，２３４．５', /¥1,234\.50\s*1 thousand 234 yuan 50 fen$/]])) {
+  for (const [typed, says] of /** @type {const} */ ([['8,88', /¥8\.88\s*8 yuan 88 fen$/], ['￥10', /¥10\.00\s*10 yuan$/], ['10块', /¥10\.00\s*10 yuan$/], ['٠٫٥', /¥0\.50\s*50 fen$/], ['１，２３４．５', /¥1,234\.50\s*1 thousand 234 yuan 50 fen$/]])) {
     await page.fill('#total', typed);
     assert.match(await textOf(page, 'button[type=submit]'), says, typed);
   }

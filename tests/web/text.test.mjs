@@ -21,14 +21,24 @@ const REFUSED = [
   ['1,234', 'both'], ['1.234', 'both'], ['١,٢٣٤', 'both'], ['１，２３４', 'both'], ['123.456', 'both'], ['8.880', 'both'],
   ['0,123', 'fine'], ['1234.567', 'fine'], ['1,2345', 'fine'], ['1,234.567', 'fine'], ['1٫234', 'fine'], ['0.005', 'fine'],
   ['1,00,000.50', 'none'], ['1,0000,0000', 'none'], ['1,234,56', 'none'], ['1,23,456', 'none'], ['1,2,3', 'none'], ['1.2.3', 'none'], ['88 80', 'none'], ['1,234.567,89', 'none'], ['1,234 567.8', 'none'],
-  ['', 'none'], ['.', 'none'], [',', 'none'], ['-5', 'none'], ['+5', 'none'], ['1e3', 'none'], ['0x10', 'none'], ['¥8', 'none'], ['8元', 'none'], ['10²', 'none'], ['½', 'none'], ['⑩', 'none'], ['⒈', 'none'],
+  ['', 'none'], ['.', 'none'], [',', 'none'], ['-5', 'none'], ['+5', 'none'], ['1e3', 'none'], ['0x10', 'none'], ['¥¥8', 'none'], ['8元8', 'none'], ['8元8角', 'none'], ['元', 'none'], ['$8', 'none'], ['8€', 'none'], ['8美元', 'none'], ['10²', 'none'], ['½', 'none'], ['⑩', 'none'], ['⒈', 'none'],
   ['\u202e88', 'none'], ['8-8', 'none'], ['8888888888888', 'none'], ['NaN', 'none'],
 ];
 
 test('an amount is read in one way, or refused with the reason', () => {
-  for (const [text, minor] of AMOUNTS) assert.deepEqual(readAmount(text, 2), { minor }, text);
-  for (const [text, wrong] of REFUSED) assert.equal(/** @type {any} */ (readAmount(text, 2)).wrong, wrong, text);
-  assert.deepEqual(readAmount('1.234', 2), { wrong: 'both', written: '1.234', before: '1', after: '234' });
+  for (const [text, minor] of AMOUNTS) assert.deepEqual(readAmount(text, 2, 'CNY'), { minor }, text);
+  for (const [text, wrong] of REFUSED) assert.equal(/** @type {any} */ (readAmount(text, 2, 'CNY')).wrong, wrong, text);
+  assert.deepEqual(readAmount('1.234', 2, 'CNY'), { wrong: 'both', written: '1.234', before: '1', after: '234' });
+});
+
+test('an amount may have the sign, the name or the code of its currency, and of no other', () => {
+  for (const text of ['¥10', '￥10', '10元', '10块', '10塊', '10 圆', '１０元', '¥10.00元', '10.00 CNY', 'cny 10', 'CN¥10', 'RMB10', '人民币10', '10人民幣', '10 yuan', '10 Chinese yuan']) assert.deepEqual(readAmount(text, 2, 'CNY'), { minor: 1_000 }, text);
+  for (const [text, digits, currency, minor] of /** @type {const} */ ([['$8', 2, 'USD', 800], ['US$8.50', 2, 'USD', 850], ['8 usd', 2, 'USD', 800], ['8美元', 2, 'USD', 800], ['8,50 €', 2, 'EUR', 850], ['¥888', 0, 'JPY', 888], ['888日圓', 0, 'JPY', 888], ['NT$100', 2, 'TWD', 10_000]])) {
+    assert.deepEqual(readAmount(text, digits, currency), { minor }, text);
+  }
+  for (const [text, currency] of /** @type {const} */ ([['¥8', 'USD'], ['8元', 'USD'], ['$8', 'EUR'], ['8 EUR', 'CNY']])) assert.equal(/** @type {any} */ (readAmount(text, 2, currency)).wrong, 'none', text);
+  assert.deepEqual(readAmount('¥1,234', 2, 'CNY'), { wrong: 'both', written: '¥1,234', before: '1', after: '234' });
+  assert.equal(readCount('10元'), null);
 });
 
 test('a currency without decimals has none, and one with three has three', () => {

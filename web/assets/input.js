@@ -20,15 +20,17 @@ const UNSEEN = /[\u061c\u200b\u200e\u200f\u2060\ufeff]/g;
 const OTHER_DIGITS = /[\u0660-\u0669\u06f0-\u06f9\u0966-\u096f]/g;
 
 /**
- * Reads an amount.
+ * Reads an amount, with or without the currency before or after it.
  * @param {string} text
  * @param {number} digits the currency's decimal places
+ * @param {string} [currency] such as CNY
  * @returns {Reading}
  */
-export function readAmount(text, digits) {
+export function readAmount(text, digits, currency) {
   const written = plain(text);
-  const parts = written.split(SEPARATOR);
-  const marks = [...written].filter((letter) => SEPARATOR.test(letter));
+  const bare = currency ? withoutCurrency(written, currency) : written;
+  const parts = bare.split(SEPARATOR);
+  const marks = [...bare].filter((letter) => SEPARATOR.test(letter));
   const whole = joined(parts, marks);
   const decimal = decimals(parts, marks);
   // Without decimals in the currency, groups of three are groups.
@@ -38,6 +40,20 @@ export function readAmount(text, digits) {
   const minor = Number(before + (whole === null ? (decimal?.after ?? '') : '').padEnd(digits, '0'));
   const isAmount = before.length > 0 && before.length <= WHOLE_DIGITS_MAX && Number.isSafeInteger(minor);
   return isAmount ? { minor } : { wrong: 'none', written };
+}
+
+/** What people call the yuan beside what `Intl` knows. */
+const YUAN = ['元', '块', '塊', '圆', '圓', 'rmb', 'yuan'];
+
+/** @param {string} text @param {string} currency */
+function withoutCurrency(text, currency) {
+  const names = ['en', 'zh-CN', 'zh-TW'].flatMap((language) => /** @type {const} */ (['symbol', 'narrowSymbol', 'code', 'name']).map((display) => nameOf(currency, language, display).toLowerCase()));
+  // The longest first: the shorter ones may be parts of it.
+  const signs = (currency === 'CNY' ? YUAN.concat(names) : names).sort((one, other) => other.length - one.length);
+  const lower = text.toLowerCase();
+  const before = signs.find((sign) => lower.startsWith(sign)) ?? '';
+  const after = signs.find((sign) => lower.endsWith(sign)) ?? '';
+  return text.slice(before.length, Math.max(before.length, text.length - after.length)).trim();
 }
 
 /** Reads a whole number; null if it is none. @param {string} text */
@@ -160,9 +176,9 @@ function chinese(whole, { digits, groups }) {
   return words || (digits[0] ?? '');
 }
 
-/** @param {string} currency @param {string} language */
-function nameOf(currency, language) {
-  const format = new Intl.NumberFormat(language, { style: 'currency', currency, currencyDisplay: 'name' });
+/** @param {string} currency @param {string} language @param {'name' | 'symbol' | 'narrowSymbol' | 'code'} [currencyDisplay] */
+function nameOf(currency, language, currencyDisplay = 'name') {
+  const format = new Intl.NumberFormat(language, { style: 'currency', currency, currencyDisplay });
   return format.formatToParts(2).find((part) => part.type === 'currency')?.value ?? currency;
 }
 

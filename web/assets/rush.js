@@ -1,6 +1,6 @@
 // The rush screen, on the local stack only: many users grab one packet at once, and the screen draws it live.
 
-import { api, config, minorDigits, money, number, setCurrency } from './context.js';
+import { api, config, currency, minorDigits, money, number, setCurrency } from './context.js';
 import { h, s, say } from './dom.js';
 import { t } from './i18n.js';
 import { readAmount, readCount, writeAmount } from './input.js';
@@ -56,7 +56,7 @@ export async function rushScreen(root, signal) {
   root.append(h('section', { class: 'rush' }, h('h1', null, t('rush.title')), h('p', { class: 'lead' }, t('rush.lead')), form, bad, board));
   form.addEventListener('submit', (event) => {
     event.preventDefault();
-    const reading = readAmount(total.control.value, digits);
+    const reading = readAmount(total.control.value, digits, currency);
     const amount = 'minor' in reading ? reading.minor : 0;
     const request = { users: readCount(users.control.value) ?? 0, count: readCount(slips.control.value) ?? 0, total_amount: amount, over_ms: Number(over.value) };
     const { users: u, count: c } = request;

@@ -227,7 +227,7 @@ class Form {
     const count = readCount(this.count.value) ?? Number.NaN;
     const isCount = count >= 1 && count <= countMax;
     if (!isCount) wrong.set('count', t('send.bad.count', { most: countMax }));
-    const reading = readAmount(this.total.value, minorDigits());
+    const reading = readAmount(this.total.value, minorDigits(), currency);
     const written = 'minor' in reading ? reading.minor : null;
     const total = written === null ? null : isEqual ? written * (isCount ? count : 1) : written;
     /** How much the balance lacks. */

@@ -77,7 +77,7 @@ export class WithdrawForm {
 
   /** @returns {{amount: number | null, wrong: string}} */
   #read() {
-    const reading = readAmount(this.input.value, minorDigits());
+    const reading = readAmount(this.input.value, minorDigits(), currency);
     if ('wrong' in reading) return { amount: null, wrong: this.input.value.trim() && misread(reading, typed(EXAMPLE)) };
     const { minor: amount } = reading;
     if (amount > this.balance) return { amount, wrong: t('send.bad.balance', { short: money(amount - this.balance) }) };
