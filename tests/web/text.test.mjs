@@ -1,7 +1,7 @@
 // What the page reads and writes: amounts, greetings, its texts and its colours. It needs no browser.
 
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { test } from 'node:test';
 
 import { profiles } from '../../web/assets/characters.js';
@@ -102,6 +102,25 @@ test('every language has the same texts with the same placeholders', async () =>
     assert.deepEqual(Object.keys(other).sort(), Object.keys(en).sort());
     for (const key of Object.keys(en)) assert.equal(holes(other[key]), holes(en[key]), key);
   }
+});
+
+// Whether a sentence is true can only be judged beside the state in which it is shown: target/web/sentences.md has all of them.
+test('every sentence names the state in which it is shown', async () => {
+  const languages = await Promise.all(['en', 'zh-CN', 'zh-TW'].map(async (name) => (await import(`../../web/assets/lang/${name}.js`)).texts));
+  let state = '';
+  /** @type {Map<string, string>} */
+  const states = new Map();
+  for (const line of (await readFile(new URL('../../web/assets/lang/en.js', import.meta.url), 'utf8')).split('\n')) {
+    state = line === '' ? '' : (/^ {2}\/\/ (.*)\.$/.exec(line)?.[1] ?? state);
+    const key = /^ {2}'([^']+)':/.exec(line)?.[1];
+    if (key && state) states.set(key, state);
+  }
+  assert.deepEqual(Object.keys(languages[0]).filter((key) => !states.has(key)), []);
+  const said = (/** @type {any} */ text) => (typeof text === 'string' ? text : Object.values(text).join(' / ')).replaceAll('|', '\\|');
+  const rows = [...states].map(([key, shown]) => [shown, `\`${key}\``, ...languages.map((texts) => said(texts[key]))]);
+  const table = [['State', 'Key', 'en', 'zh-CN', 'zh-TW'], Array(5).fill('---'), ...rows].map((row) => `| ${row.join(' | ')} |\n`).join('');
+  await mkdir(new URL('../../target/web/', import.meta.url), { recursive: true });
+  await writeFile(new URL('../../target/web/sentences.md', import.meta.url), table);
 });
 
 test('every character has a picture, and traditional Chinese has traditional signs', async () => {
