@@ -76,7 +76,7 @@ async function check(result, signal, packetId) {
       { class: `card proof ${verdict.fair ? 'fair' : 'unfair'}`, 'data-fair': String(verdict.fair) },
       h('h2', null, h('span', { class: 'stamp', 'aria-hidden': 'true' }, verdict.fair ? '✓' : '✗'), title),
       h('p', null, t(verdict.fair ? 'verify.fair.text' : 'verify.unfair.text')),
-      h('ul', { class: 'checks' }, ...checks.map(([key, ok]) => h('li', { class: ok ? 'ok' : 'not' }, h('span', { 'aria-hidden': 'true' }, ok ? '✓ ' : '✗ '), t(key)))),
+      h('ul', { class: 'checks' }, ...checks.map(([key, ok]) => h('li', { class: ok ? 'ok' : 'not' }, h('span', { role: 'img', 'aria-label': t(ok ? 'verify.holds' : 'verify.fails') }, ok ? '✓ ' : '✗ '), t(key)))),
       inputs(packet, verdict.commitment),
       table(verdict.slips),
     ),

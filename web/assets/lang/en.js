@@ -420,8 +420,10 @@ const english = {
   'verify.fair.text': 'These amounts were fixed before anyone opened the packet, and every one was paid as fixed.',
   // Verify, something differs.
   'verify.unfair': 'It doesn’t agree',
-  'verify.unfair.text': 'What was paid isn’t what the proof of fairness fixed.',
+  'verify.unfair.text': 'At least one of the checks below fails.',
   // Verify, with a result: each check, met or not.
+  'verify.holds': 'holds',
+  'verify.fails': 'fails',
   'verify.check.commitment': 'Seed and terms give the proof of fairness',
   'verify.check.slips': 'Every share was paid as worked out',
   'verify.check.complete': 'The list of who got what is complete',
@@ -474,7 +476,7 @@ const english = {
   'rush.sum.in': 'came in',
   'rush.sum.wallets': 'in {count} wallets',
   'rush.sum.left': 'not opened',
-  'rush.balanced': 'Not a fen is missing',
+  'rush.balanced': 'Nothing is missing',
   'rush.unbalanced': 'It doesn’t add up',
   // The rush, under way and over.
   'rush.median': 'median',
