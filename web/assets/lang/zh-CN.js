@@ -194,7 +194,7 @@ export const texts = {
   'grab.nobody.over': '没有人领',
   'grab.absent': '还没拆：',
   'grab.absent.over': '没有拆：',
-  'grab.best': '运气王',
+  'grab.best': '手气最佳',
   'grab.you': '我',
   'grab.fair': '公平',
   'grab.fair.check': '验证公平',

@@ -194,7 +194,7 @@ export const texts = {
   'grab.nobody.over': '沒有人領',
   'grab.absent': '還沒拆：',
   'grab.absent.over': '沒有拆：',
-  'grab.best': '運氣王',
+  'grab.best': '手氣最佳',
   'grab.you': '我',
   'grab.fair': '公平',
   'grab.fair.check': '驗證公平',
