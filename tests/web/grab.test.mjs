@@ -69,11 +69,11 @@ essential('a passphrase is asked for, and a wrong one is refused', async () => {
   await page.waitForSelector('#word');
   await page.click('#open');
   assert.equal(await page.evaluate(() => document.activeElement?.id), 'word');
-  assert.match(await textOf(page, '.envelope-status'), /说对口令/);
+  assert.match(await textOf(page, '.envelope-status'), /输入口令/);
   assert.equal(asked, 0);
   await page.fill('#word', '开门');
   await page.keyboard.press('Enter');
-  await page.waitForFunction(() => document.querySelector('.envelope-status')?.textContent?.includes('不对'));
+  await page.waitForFunction(() => document.querySelector('.envelope-status')?.textContent?.includes('口令错误'));
   assert.equal(asked, 1);
   assert.ok(await page.evaluate(() => document.querySelector('.envelope')?.getAnimations().length), 'the envelope shakes its head');
   await page.fill('#word', '芝麻开门 ');
@@ -208,8 +208,8 @@ browse('an expired packet tells its sender what was taken and what came back, in
 
 browse('a packet that the operator closes is closed by itself, at a tap, and after a reload', async () => {
   for (const [locale, way, says] of /** @type {const} */ ([
-    ['zh-CN', 'by itself', /红包已被关闭/],
-    ['zh-TW', 'at a tap', /紅包已被關閉/],
+    ['zh-CN', 'by itself', /红包已关闭/],
+    ['zh-TW', 'at a tap', /紅包已關閉/],
     ['en-US', 'at a tap', /This packet was closed/],
   ])) {
     const { link, id, sender } = await packet();
@@ -754,7 +754,7 @@ essential('a packet with a limit says how often a user may still win, and who is
   await page.waitForURL(new RegExp(second));
   await page.click('#open');
   await page.waitForSelector('.result[data-outcome=grabbed]');
-  await says('已领满');
+  await says('已达领取上限');
   assert.equal(await page.isHidden('.result .next'), true, 'no win is left for another round');
 
   // The page asks at once when the browser is back online, and else from time to time.
@@ -767,7 +767,7 @@ essential('a packet with a limit says how often a user may still win, and who is
   await page.goto(`${stack.url}/p/${fourth}`);
   await page.waitForSelector('.starts span');
   assert.equal(await page.isHidden('#open'), true);
-  assert.match(await textOf(page, '#status'), /已领满 本场活动每人最多领 2 次/);
+  assert.match(await textOf(page, '#status'), /已达领取上限 本场活动每人最多领 2 次/);
   await assertAccessible(page, 'a reached limit');
 });
 
@@ -811,6 +811,6 @@ essential('who took too large a slip for their limit may try again', async () =>
   await page.waitForSelector('.result[data-outcome=limit_reached]');
   assert.match(await textOf(page, '.lost'), /这一份超出你的剩余额度.*还能领 ¥0.01/);
   await assertAccessible(page, 'too large a slip');
-  await page.click('.lost .button:text("再试一次")');
+  await page.click('.lost .button:text("重试")');
   await page.waitForSelector('#open');
 });

@@ -241,8 +241,8 @@ browse('if the money was spent elsewhere meanwhile, nothing is sent and the bala
 browse('a suspended user, and one at their limit of the day, read why nothing was sent, and keep what they wrote', async () => {
   const resets_at = '2027-01-02T00:00:00.000Z';
   for (const [locale, suspended, limit] of /** @type {const} */ ([
-    ['zh-CN', /账户已被停用.*这次没有生效/s, /限额.*2027年1月2日.* 恢复额度/s],
-    ['zh-TW', /帳戶已被停權.*這次沒有生效/s, /額度.*2027年1月2日.* 恢復/s],
+    ['zh-CN', /账号已被停用.*本次操作没有成功/s, /限额.*2027年1月2日.* 恢复/s],
+    ['zh-TW', /帳號已被停權.*這次操作沒有成功/s, /額度.*2027年1月2日.* 恢復/s],
     ['en-US', /account is suspended.*nothing has changed/s, /more than you can send in a day.*Jan 2, 2027.*/s],
   ])) {
     const alice = someone('alice');
@@ -274,8 +274,8 @@ browse('a suspended user, and one at their limit of the day, read why nothing wa
 
 browse('while sending is paused the user reads that nothing was sent; the draft keeps its key, and goes out once', async () => {
   for (const [locale, says, unknown] of /** @type {const} */ ([
-    ['zh-CN', /暂停发红包，未扣款/, /可能已经发出|看看有没有发出/],
-    ['zh-TW', /暫停發紅包，未扣款/, /可能已經發出|看看有沒有發出/],
+    ['zh-CN', /发红包功能暂停，本次没有扣款/, /可能已经发出|确认是否已经发出/],
+    ['zh-TW', /目前暫停發紅包，這次沒有扣款/, /可能已經發出|確認是否已經發出/],
     ['en-US', /Sending is paused\. Nothing was sent\./, /may have been sent|see whether it was sent/],
   ])) {
     const alice = someone('alice');

@@ -248,8 +248,8 @@ browse('the app is asked once for another token, and the request is repeated as 
 
 browse('a user whose id is not supported reads that, and is not sent to sign in again', async () => {
   for (const [locale, title, text] of /** @type {const} */ ([
-    ['zh-CN', /这个账户不能在这里使用/, /重新登录也没有用/],
-    ['zh-TW', /這個帳戶不能在這裡使用/, /重新登入也沒有用/],
+    ['zh-CN', /这个账号用不了红包/, /重新登录也没用/],
+    ['zh-TW', /這個帳號無法使用紅包/, /重新登入也無法解決/],
     ['en-US', /can’t use this account here/, /Signing in again won’t help/],
   ])) {
     const { link } = await packet();
