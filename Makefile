@@ -222,7 +222,7 @@ endif
 
 # make generate ONLY=client      the JavaScript client's types from openapi.yaml
 # make generate ONLY=actions     tests/aws/actions.json: which DynamoDB actions each function calls. make test-aws compares the roles with it
-# make generate ONLY=pictures    the screenshots and the animation in docs/images
+# make generate ONLY=pictures    the screenshots and the animation in docs/images, and the icons
 # make generate ONLY=fairness    the plots and tables of docs/FAIRNESS.md
 generate: ## Generate the files that are checked in
 	@scripts/install-tools.sh && scripts/install-tools.sh web && scripts/install-tools.sh rie

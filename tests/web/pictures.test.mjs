@@ -1,8 +1,10 @@
 // Takes the pictures of the main screens that the documents show, and the animation of a packet from its sending to its result.
 
 import { readFile, writeFile } from 'node:fs/promises';
+import { after } from 'node:test';
 
 import { browse, fund, grab, person, pictures, stack } from './harness.mjs';
+import { FINGERPRINT, fingerprint } from './shown.mjs';
 
 /** @typedef {import('playwright-core').Page} Page */
 
@@ -104,6 +106,11 @@ browse('an animation of sending, opening and the result', async () => {
     await bob.waitForTimeout(1_500);
     await writeFile(`${folder}packet-${suffix}.webp`, await animation(bob, [sent, await opening()], { width: 312, height: 624 }));
   }
+});
+
+after(async () => {
+  // Of a run that failed, some pictures are old.
+  if (process.env['SCREENSHOTS'] && !process.exitCode) await writeFile(FINGERPRINT, `${await fingerprint()}\n`);
 });
 
 // --- The animation: what a page showed, as an animated WebP. The browser encodes each frame; the container is written here.

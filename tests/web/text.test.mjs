@@ -6,6 +6,7 @@ import { test } from 'node:test';
 
 import { profiles } from '../../web/assets/characters.js';
 import { cleanGreeting, inWords, readAmount, readCount, writeAmount } from '../../web/assets/input.js';
+import { FINGERPRINT, fingerprint } from './shown.mjs';
 
 /** Texts that can be read in one way, with the amount in hundredths. @type {[string, number][]} */
 const AMOUNTS = [
@@ -139,4 +140,8 @@ test('each colour is named once', async () => {
   const colours = [...css.matchAll(/#[0-9a-f]{3,8}\b(?=[;\s,)])/gi)].map(([colour]) => colour.toLowerCase());
   assert.ok(colours.length > 20);
   assert.deepEqual(colours.filter((colour, i) => colours.indexOf(colour) !== i), []);
+});
+
+test('the pictures in the documents show the page as it is', async () => {
+  assert.equal((await readFile(FINGERPRINT, 'utf8')).trim(), await fingerprint(), 'take them again: make generate ONLY=pictures');
 });
