@@ -108,17 +108,13 @@ test('every language has the same texts with the same placeholders', async () =>
 // Whether a sentence is true can only be judged beside the state in which it is shown: target/web/sentences.md has all of them.
 test('every sentence names the state in which it is shown', async () => {
   const languages = await Promise.all(['en', 'zh-CN', 'zh-TW'].map(async (name) => (await import(`../../web/assets/lang/${name}.js`)).texts));
-  let state = '';
-  /** @type {Map<string, string>} */
-  const states = new Map();
-  for (const line of (await readFile(new URL('../../web/assets/lang/en.js', import.meta.url), 'utf8')).split('\n')) {
-    state = line === '' ? '' : (/^ {2}\/\/ (.*)\.$/.exec(line)?.[1] ?? state);
-    const key = /^ {2}'([^']+)':/.exec(line)?.[1];
-    if (key && state) states.set(key, state);
-  }
-  assert.deepEqual(Object.keys(languages[0]).filter((key) => !states.has(key)), []);
+  const lines = (await readFile(new URL('states.txt', import.meta.url), 'utf8')).split('\n').slice(1);
+  const states = new Map(lines.flatMap((line, i) => (line.startsWith(' ') ? line.trim().split(' ').map((key) => [key, lines[i - 1]]) : [])));
+  const keys = Object.keys(languages[0]);
+  assert.deepEqual(keys.filter((key) => !states.has(key)), [], 'texts without a state');
+  assert.deepEqual([...states.keys()].filter((key) => !keys.includes(key)), [], 'states of texts that are gone');
   const said = (/** @type {any} */ text) => (typeof text === 'string' ? text : Object.values(text).join(' / ')).replaceAll('|', '\\|');
-  const rows = [...states].map(([key, shown]) => [shown, `\`${key}\``, ...languages.map((texts) => said(texts[key]))]);
+  const rows = keys.map((key) => [states.get(key), `\`${key}\``, ...languages.map((texts) => said(texts[key]))]);
   const table = [['State', 'Key', 'en', 'zh-CN', 'zh-TW'], Array(5).fill('---'), ...rows].map((row) => `| ${row.join(' | ')} |\n`).join('');
   await mkdir(new URL('../../target/web/', import.meta.url), { recursive: true });
   await writeFile(new URL('../../target/web/sentences.md', import.meta.url), table);
