@@ -363,7 +363,7 @@ browse('the coin can be pressed before the modules are there, once, and the pres
     release();
     if (passphrase) {
       await page.waitForFunction(() => document.activeElement?.id === 'word');
-      assert.match(await textOf(page, '.envelope-status'), /Say the passphrase/);
+      assert.match(await textOf(page, '.envelope-status'), /Enter the passphrase/);
       assert.equal(grabs, 0);
       continue;
     }
@@ -453,7 +453,7 @@ browse('a busy service is asked again by itself, later each time, and never befo
   await page.goto(link);
   await page.click('#open');
   await page.waitForSelector('.envelope.slow');
-  assert.equal(await textOf(page, '.envelope-status'), '人太多了，稍等一下 正在抢…还不知道有没有抢到。');
+  assert.equal(await textOf(page, '.envelope-status'), '服务暂时不可用 正在抢…还不知道有没有抢到。');
   assert.equal(await page.isDisabled('#open'), true);
   await page.waitForSelector('.result[data-outcome=grabbed]', { timeout: 60_000 });
   const waits = asked.slice(1).map((at, i) => at - Number(asked[i]));
@@ -471,7 +471,7 @@ browse('once the packet is over, a page that has had no answer leaves the next t
   await page.waitForSelector('.envelope.slow');
   await grab(someone(), id);
   await page.waitForSelector('.notice[data-kind=no-answer]', { timeout: 40_000 });
-  assert.match(await textOf(page, '.notice'), /还不知道你有没有抢到/);
+  assert.match(await textOf(page, '.notice'), /暂时不知道有没有抢到/);
   isBusy = false;
   await page.click('.notice button');
   await page.waitForSelector('.result[data-outcome=sold_out]');
@@ -479,8 +479,8 @@ browse('once the packet is over, a page that has had no answer leaves the next t
 
 browse('offline: the page says so in each language, and goes on by itself', async () => {
   for (const [locale, says] of /** @type {const} */ ([
-    ['zh-CN', '网络断开了 一恢复就自动继续。'],
-    ['zh-TW', '網路斷線了 連線恢復後會自動繼續。'],
+    ['zh-CN', '网络已断开 恢复联网后会自动继续。'],
+    ['zh-TW', '網路已斷線 連線恢復後會自動繼續。'],
     ['en-US', 'You’re offline We’ll carry on by ourselves as soon as you’re back.'],
   ])) {
     const { link } = await packet();
@@ -550,12 +550,21 @@ browse('a link whose packet does not come says so within seconds, goes on by its
     return asked > 1 ? route.continue() : route.fulfill(busy('3'));
   });
   await page.goto(`${stack.url}/#/p/${id}`);
-  await page.waitForFunction(() => document.querySelector('.waiting')?.textContent?.startsWith('人太多了'));
+  await page.waitForFunction(() => document.querySelector('.waiting')?.textContent?.startsWith('服务暂时不可用'));
   await page.waitForSelector('#open');
 });
 
 /** The answer of a service that is too busy. @param {string} seconds */
 const busy = (seconds) => ({ status: 503, headers: { 'Retry-After': seconds }, contentType: 'application/problem+json', body: JSON.stringify({ code: 'unavailable' }) });
+
+browse('a refusal of the whole service blames no sender', async () => {
+  const { link, id } = await packet();
+  const page = await person({ name: someone(), locale: 'en-US', allow: /status of 403/ });
+  await page.route(`**/packets/${id}`, (route) => route.fulfill({ status: 403, contentType: 'application/problem+json', body: JSON.stringify({ code: 'forbidden', request_id: 'a-request' }) }));
+  await page.goto(link);
+  await page.waitForSelector('.notice[data-kind=broken]');
+  assert.match(await textOf(page, '.notice'), /Something went wrong.*a-request/s);
+});
 
 browse('a slow start: every screen says that it is loading', async () => {
   const { id, sender } = await packet();

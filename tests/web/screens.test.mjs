@@ -338,8 +338,8 @@ browse('the statement lists every movement by month, refunds too, and its sums a
 
 browse('the statement names senders and greetings, and asks once for what it does not know', async () => {
   for (const [locale, received, sent, back] of /** @type {const} */ ([
-    ['zh-CN', '红包-来自阿宝 · 恭喜发财', '发出红包 · 新年快乐', '未领取退回 · 新年快乐'],
-    ['zh-TW', '紅包-來自阿寶 · 恭喜发财', '發出紅包 · 新年快乐', '未領取退還 · 新年快乐'],
+    ['zh-CN', '红包-来自阿宝 · 恭喜发财', '发出红包 · 新年快乐', '红包退回 · 新年快乐'],
+    ['zh-TW', '紅包-來自阿寶 · 恭喜发财', '發出紅包 · 新年快乐', '紅包退還 · 新年快乐'],
     ['en-US', 'Packet from Bob · 恭喜发财', 'Packet sent · 新年快乐', 'Came back unopened · 新年快乐'],
   ])) {
     const alice = someone('alice');

@@ -166,8 +166,8 @@ browse('a greeting is sent with its joiners and without other invisible characte
 browse('who lacks money reads once how much, and where more comes from', async () => {
   const topUp = 'https://app.test/topup';
   for (const [locale, lack, link, ask] of /** @type {const} */ ([
-    ['zh-CN', /余额还差 ¥88\.80/g, '充值', /余额不足.*充值请联系运营方/s],
-    ['zh-TW', /餘額還差 ¥88\.80|餘額還差 \$88\.80/g, '儲值', /餘額不足.*儲值請聯絡營運方/s],
+    ['zh-CN', /余额还差 ¥88\.80/g, '充值', /余额不足.*充值请联系客服/s],
+    ['zh-TW', /餘額還差 ¥88\.80|餘額還差 \$88\.80/g, '儲值', /餘額不足.*儲值請洽客服/s],
     ['en-US', /¥88\.80 more than your balance/g, 'Top up', /Not enough balance.*operator can top it up/s],
   ])) {
     for (const top_up of [undefined, topUp]) {
@@ -243,7 +243,7 @@ browse('a suspended user, and one at their limit of the day, read why nothing wa
   for (const [locale, suspended, limit] of /** @type {const} */ ([
     ['zh-CN', /账号已被停用.*本次操作没有成功/s, /限额.*2027年1月2日.* 恢复/s],
     ['zh-TW', /帳號已被停權.*這次操作沒有成功/s, /額度.*2027年1月2日.* 恢復/s],
-    ['en-US', /account is suspended.*nothing has changed/s, /more than you can send in a day.*Jan 2, 2027.*/s],
+    ['en-US', /account is suspended.*nothing has changed/s, /over what you can send in a day.*Jan 2, 2027.*/s],
   ])) {
     const alice = someone('alice');
     await fund(alice, 10_000);

@@ -427,8 +427,8 @@ browse('a ticket in a link admits its user, and leaves the address; without one 
   await page.click('#open');
   await page.waitForSelector('.result[data-outcome=grabbed]');
   for (const [locale, decides, expired, again] of /** @type {const} */ ([
-    ['zh-CN', '能不能领，由应用决定', '领取资格过期了', '请从收到红包的地方重新打开。'],
-    ['zh-TW', '能不能領，由應用程式決定', '領取資格過期了', '請從收到紅包的地方重新打開。'],
+    ['zh-CN', '能不能领，由 App 决定', '领取资格过期了', '请从收到红包的地方重新打开。'],
+    ['zh-TW', '能不能領，由 App 決定', '領取資格過期了', '請從收到紅包的地方重新開啟。'],
     ['en-US', 'The app decides who can open this packet', 'Your pass has expired', 'Open the packet again from where you got it.'],
   ])) {
     const stranger = someone();
@@ -450,9 +450,9 @@ browse('a ticket in a link admits its user, and leaves the address; without one 
 
 browse('the sender of a packet with tickets reads that the app decides who opens it, before a tap and after', async () => {
   for (const [locale, lead, both, watch] of /** @type {const} */ ([
-    ['zh-CN', '应用允许的人才能领，每人一次。', '只有你指定、应用也允许的人能领，每人一次。 领的时候要说对口令。', '谁能领由应用决定，它没有让你领。在这里看大家拆吧。'],
-    ['zh-TW', '應用程式允許的人才能領，每人一次。', '只有你指定、應用程式也允許的人能領，每人一次。 領的時候要說對通關密語。', '誰能領由應用程式決定，它沒有讓你領。就在這裡看大家拆吧。'],
-    ['en-US', 'Only people whom the app lets in can open it, once each.', 'Only people whom you named and whom the app lets in can open it, once each. They need the passphrase too.', 'The app decides who can open it, and it hasn’t let you in. Watch them open it here.'],
+    ['zh-CN', 'App 允许的人才能领，每人一次。', '只有你指定、App 也允许的人能领，每人一次。 领的时候还要输入口令。', '谁能领由 App 决定，你现在不能领。可以在这里看大家的手气。'],
+    ['zh-TW', 'App 允許的人才能領，每人一次。', '只有你指定、App 也允許的人能領，每人一次。 領的時候還要輸入通關密語。', '誰能領由 App 決定，你現在不能領。可以在這裡看大家的手氣。'],
+    ['en-US', 'Only people whom the app lets in can open it, once each.', 'Only people whom you named and whom the app lets in can open it, once each. They need the passphrase too.', 'The app decides who can open it, and doesn’t let you in now. Watch them open it here.'],
   ])) {
     const { id, sender, link } = await packet({ eligibility: 'ticket' });
     const page = await person({ name: sender, locale, allow: /403/ });

@@ -173,9 +173,9 @@ browse('the form says where the money goes, when and at what fee: what the app s
   const alice = await owner(1_000);
   const terms = { 'zh-CN': '1 个工作日内到账你的银行卡，免手续费。', en: 'To your bank within one working day. No fee.' };
   for (const [locale, own, unknown] of /** @type {const} */ ([
-    ['zh-CN', terms['zh-CN'], /提现到哪里、多久到账、是否收费，请问运营方/],
+    ['zh-CN', terms['zh-CN'], /提现到哪里、多久到账、是否收费，请咨询客服/],
     // Of the languages that there are, English is read by most.
-    ['zh-TW', terms.en, /提領到哪裡、多久入帳、是否收費，請洽營運方/],
+    ['zh-TW', terms.en, /提領到哪裡、多久入帳、是否收費，請洽客服/],
     ['en-US', terms.en, /The operator can tell you where the money goes, how long it takes, and what it costs/],
   ])) {
     for (const [withdrawal_terms, says] of /** @type {const} */ ([[undefined, unknown], [terms, own], ['即时到账 PayPal', '即时到账 PayPal']])) {

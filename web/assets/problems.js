@@ -40,7 +40,6 @@ export function explain(error) {
       case 'ticket-invalid':
         return said('not-for-you', 'grab.ticketed', 'grab.ticket.text');
       case 'not-a-recipient':
-      case 'forbidden':
         return said('not-for-you', 'grab.notForYou', 'grab.notForYou.text');
       case 'user-id-unsupported':
         // A new token would have the same user id, so there is nothing to retry.
