@@ -94,63 +94,6 @@ export function sleep(ms, signal) {
   });
 }
 
-/** Waits, but no longer than until the browser is back online. @param {number} ms @param {AbortSignal} signal @returns {Promise<void>} */
-export function pause(ms, signal) {
-  return new Promise((resolve) => {
-    const end = () => {
-      clearTimeout(timer);
-      removeEventListener('online', end);
-      signal.removeEventListener('abort', end);
-      resolve();
-    };
-    const timer = setTimeout(end, ms);
-    addEventListener('online', end);
-    signal.addEventListener('abort', end);
-  });
-}
-
-/** The first pause between two questions, and how much longer each next one is. */
-const PAUSE_FIRST_MS = 1_000;
-const PAUSE_GROWTH = 1.6;
-
-/**
- * Polls with pauses that grow while nothing changes, and not at all while the page is hidden.
- * @param {() => Promise<'changed' | 'same' | 'done'>} ask
- * @param {() => number} mostMs the longest pause
- * @param {AbortSignal} signal
- */
-export async function poll(ask, mostMs, signal) {
-  let waitMs = PAUSE_FIRST_MS;
-  while (!signal.aborted) {
-    // With jitter: pages that were opened together should not ask together.
-    await pause(waitMs * (0.75 + Math.random() / 2), signal);
-    await visible(signal);
-    if (signal.aborted) return;
-    try {
-      const news = await ask();
-      if (news === 'done') return;
-      waitMs = news === 'changed' ? PAUSE_FIRST_MS : Math.min(mostMs(), waitMs * PAUSE_GROWTH);
-    } catch {
-      // The page keeps what it shows; the next answer may succeed.
-      waitMs = Math.min(mostMs(), waitMs * PAUSE_GROWTH * PAUSE_GROWTH);
-    }
-  }
-}
-
-/** Waits until the page is visible. @param {AbortSignal} signal @returns {Promise<void>} */
-function visible(signal) {
-  if (!document.hidden || signal.aborted) return Promise.resolve();
-  return new Promise((resolve) => {
-    const check = () => {
-      if (document.hidden && !signal.aborted) return;
-      document.removeEventListener('visibilitychange', check);
-      resolve();
-    };
-    document.addEventListener('visibilitychange', check);
-    signal.addEventListener('abort', check);
-  });
-}
-
 // --- Glyphs as paths: they look the same on every machine, with or without a Chinese serif font. The outlines are those of Noto Serif CJK
 // (SIL Open Font License), at 200 units an em, with the baseline at 176.
 

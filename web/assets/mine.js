@@ -3,9 +3,10 @@
 
 import { newKey } from '../client/hongbao.js';
 import { api, config, me, moment, money, month, setCurrency } from './context.js';
-import { h, poll, say } from './dom.js';
+import { h, say } from './dom.js';
 import { avatar, meetSoon, person } from './people.js';
 import { t } from './i18n.js';
+import { poll } from './packet/persist.js';
 import { NotLoaded, explain } from './problems.js';
 
 const PAGE = 20;

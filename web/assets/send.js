@@ -8,7 +8,6 @@ import { glyphs, h, mayMove, say, sleep } from './dom.js';
 import { coin, coverNames, coverOf, dress, envelope, loadCover, redress, sizeOf } from './envelope.js';
 import { language, spoken, t } from './i18n.js';
 import { cleanGreeting, inWords, readAmount, readCount, writeAmount } from './input.js';
-import { keepPassphrase } from './passphrases.js';
 import { explain, misread } from './problems.js';
 import { isUserId } from './session.js';
 
@@ -369,9 +368,12 @@ class Form {
     this.state.replaceChildren(isKept ? '' : h('p', { class: 'hint' }, t('send.unkept')));
     try {
       const sealed = sleep(mayMove() ? SEALING_MS : 0);
+      const { passphrase } = send.body;
+      // Before the send: what is sent must be kept.
+      const passphrases = passphrase && (await import('./passphrases.js'));
       // Without the screen's signal: the page needs the answer of a send even if another screen is shown.
       const { packet } = await api.send(send.body, { key: send.key });
-      if (send.body.passphrase) keepPassphrase(packet, send.body.passphrase);
+      if (passphrases) passphrases.keepPassphrase(packet, passphrase);
       drop();
       emptyDraft();
       await sealed;

@@ -2,14 +2,14 @@
 
 import { setServerTime, tab } from '../browser.js';
 import { api, me, once, setCurrency, takeExpected } from '../context.js';
-import { h, mayMove, poll } from '../dom.js';
+import { h, mayMove } from '../dom.js';
 import { loadCover } from '../envelope.js';
 import { t } from '../i18n.js';
 import { isolated, meetSoon } from '../people.js';
 import { NotLoaded, problemNotice } from '../problems.js';
 import { otherTicket } from '../session.js';
 import { ClosedEnvelope } from './envelope.js';
-import { persist } from './persist.js';
+import { persist, poll } from './persist.js';
 
 /** @typedef {import('../../client/hongbao.js').Packet} Packet */
 /** @typedef {import('../../client/hongbao.js').GrabResult} GrabResult */
