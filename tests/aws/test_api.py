@@ -345,7 +345,7 @@ esac"""
 
 
 @pytest.fixture
-def page(repository, tmp_path):
+def checkout(repository, tmp_path):
     """A copy of what is uploaded, and of the script that does it."""
     copy = tmp_path / "copy"
     shutil.copytree(repository / "web", copy / "web")
@@ -356,7 +356,7 @@ def page(repository, tmp_path):
 
 
 @pytest.fixture
-def uploads(stack, distribution, page, tmp_path, monkeypatch):
+def uploads(stack, distribution, checkout, tmp_path, monkeypatch):
     for name, value in stack.outputs.items():
         (tmp_path / name).write_text(value)
     program = tmp_path / "bin" / "aws"
@@ -371,7 +371,7 @@ def uploads(stack, distribution, page, tmp_path, monkeypatch):
     monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
 
     def run(*arguments):
-        subprocess.run([page / "scripts/deploy-web.sh", "a-stack", *arguments], check=True, capture_output=True)
+        subprocess.run([checkout / "scripts/deploy-web.sh", "a-stack", *arguments], check=True, capture_output=True)
         return (tmp_path / "calls").read_text().splitlines()
 
     return run
@@ -404,9 +404,9 @@ def test_the_upload_has_the_files_that_the_page_needs(stack, uploads, tmp_path):
     assert any(call.startswith("cloudfront create-invalidation") for call in calls)
 
 
-def test_the_upload_keeps_what_the_app_says_of_itself(stack, uploads, page, tmp_path):
+def test_the_upload_keeps_what_the_app_says_of_itself(stack, uploads, checkout, tmp_path):
     own = {"profiles": "assets/people.js", "top_up": "https://app.example/topup", "withdrawal_terms": {"zh-CN": "到银行卡，$免手续费&'"}}
-    (page / "web/config.json").write_text(json.dumps({**own, "local": True, "links": "fragment"}))
+    (checkout / "web/config.json").write_text(json.dumps({**own, "local": True, "links": "fragment"}))
     uploads()
     config = json.loads((tmp_path / "uploaded-config.json").read_text())
     assert config.pop("covers")
