@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use serde::Serialize;
 use shared::domain::{PartId, Terms};
 use shared::ports::OutboxEntry;
-use shared::redis::{Connection, PartKeys, RedisError, Script, fields, free_slips, held};
+use shared::redis::{Connection, PartKeys, RedisError, Script, fields, holds};
 
 static INSPECT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("inspect.lua")));
 
@@ -67,11 +67,13 @@ pub struct HotCounts {
 
 impl HotPart {
     pub async fn read(connection: &Connection, part: PartId, terms: &Terms) -> Result<Self, RedisError> {
-        type Answer = (BTreeMap<String, String>, Vec<u8>);
+        type Answer = (BTreeMap<String, String>, Vec<u8>, BTreeSet<u32>);
         let keys = PartKeys::of(part);
-        let call = INSPECT.call(&[&keys.part, &keys.known]);
-        let (found, bits): Answer = connection.run(&call).await?;
-        let free = free_slips(&found).unwrap_or_default().into_iter().collect();
+        let call = INSPECT.call(&[&keys.part, &keys.known, &keys.free]);
+        let (found, bits, mut free): Answer = connection.run(&call).await?;
+        if !found.contains_key(fields::EXPIRES_AT) {
+            free.clear();
+        }
         let slips = part.slips(terms.count);
         let bit = |place: u32| bits.get(place as usize / 8).is_some_and(|byte| byte >> (7 - place % 8) & 1 == 1);
         let known = slips.clone().filter(|slip| bit(slip - slips.start)).collect();
@@ -114,7 +116,7 @@ impl HotPart {
 /// The holds among the fields of a part's `claims`.
 pub fn held_by_slip(claims: &BTreeMap<String, String>) -> BTreeMap<u32, Vec<OutboxEntry>> {
     let mut by_slip: BTreeMap<u32, Vec<OutboxEntry>> = BTreeMap::new();
-    for held in claims.iter().filter_map(|(user, claim)| held(user, claim)) {
+    for held in holds(claims) {
         by_slip.entry(held.hold.slip).or_default().push(held);
     }
     by_slip

@@ -4,10 +4,12 @@
 --
 -- KEYS  1   the part's hash
 --       2   its bitmap of known decisions
---       3   its hash of tries
---       4   its load lease
---       5   its partition's queue
+--       3   the list of its free slips
+--       4   its hash of tries
+--       5   its load lease
+--       6   its partition's queue
 -- ARGV  1   the part's name
+--       2   the time, in milliseconds
 --
 -- Returns how many keys were deleted
 
@@ -21,10 +23,11 @@ end
 
 check(KEYS[1], redis.pcall('HLEN', KEYS[1]))
 check(KEYS[2], redis.pcall('GET', KEYS[2]))
-check(KEYS[3], redis.pcall('HLEN', KEYS[3]))
-check(KEYS[4], redis.pcall('GET', KEYS[4]))
-check(KEYS[5], redis.pcall('ZCARD', KEYS[5]))
+check(KEYS[3], redis.pcall('LLEN', KEYS[3]))
+check(KEYS[4], redis.pcall('HLEN', KEYS[4]))
+check(KEYS[5], redis.pcall('GET', KEYS[5]))
+check(KEYS[6], redis.pcall('ZCARD', KEYS[6]))
 
 -- NX: a part that is in its queue keeps its place.
-redis.call('ZADD', KEYS[5], 'NX', redis.call('TIME')[1] * 1000, ARGV[1])
+redis.call('ZADD', KEYS[6], 'NX', ARGV[2], ARGV[1])
 return deleted

@@ -2,6 +2,7 @@ use std::sync::LazyLock;
 
 use serde::Serialize;
 use shared::domain::{PacketId, PartId};
+use shared::ports::{Clock, System};
 use shared::redis::{Connection, PartKeys, RedisError, Script};
 use shared::service::Rebuild;
 
@@ -39,6 +40,7 @@ pub async fn run(deployed: &Deployed, id: PacketId, json: bool) -> Result<Outcom
 
 /// Deletes keys of the wrong type, which no script can work with. Returns how many there were.
 async fn mend(connection: &Connection, part: PartId) -> Result<u32, RedisError> {
-    let PartKeys { name, part, known, pending, tries, loading } = PartKeys::of(part);
-    connection.run(&MEND.call(&[part, known, tries, loading, pending]).arg(name)).await
+    let PartKeys { name, part, free, known, pending, tries, loading } = PartKeys::of(part);
+    let call = MEND.call(&[part, known, free, tries, loading, pending]).arg(name).arg(System.now().ms());
+    connection.run(&call).await
 }

@@ -134,11 +134,11 @@ mod hot {
         let alone = [
             (fields::EXPIRES_AT, "7"),
             (fields::PASSPHRASE, "h0:1"),
-            ("ann", "h1:5"),
-            ("bob", "h2:6:no such slip"),
+            ("ann", "h1:2"),
+            ("bob", "h2:1:no such slip"),
             ("cat", "g3:1:2"),
         ];
-        let twice = [("eve", "h4:6"), ("fay", "h6:6"), ("gus", "h6:7")];
+        let twice = [("eve", "h4:1"), ("fay", "h6:1"), ("gus", "h6:0")];
         let found = alone.into_iter().chain(twice).map(|(user, claim)| (user.to_owned(), claim.to_owned())).collect();
         HotPart { held: held_by_slip(&found), fields: found, free: [0, 4].into(), known: [3].into() }
     }

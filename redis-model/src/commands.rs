@@ -2,7 +2,7 @@
 
 #![allow(clippy::unnecessary_wraps, reason = "all commands have one signature")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use redis::Value;
 
@@ -41,7 +41,7 @@ const fn command(
     Command { name, kind, least, most, run }
 }
 
-const COMMANDS: [Command; 25] = [
+const COMMANDS: [Command; 31] = [
     command("BITCOUNT", Kind::Reads, 2, Some(2), bitcount),
     command("DEL", Kind::Shrinks, 2, None, del),
     command("EXISTS", Kind::Reads, 2, None, exists),
@@ -55,12 +55,18 @@ const COMMANDS: [Command; 25] = [
     command("HLEN", Kind::Reads, 2, Some(2), hlen),
     command("HMGET", Kind::Reads, 3, None, hmget),
     command("HSET", Kind::Grows, 4, None, hset),
+    command("LLEN", Kind::Reads, 2, Some(2), llen),
+    command("LPUSH", Kind::Grows, 3, None, lpush),
+    command("LRANGE", Kind::Reads, 4, Some(4), lrange),
+    command("LREM", Kind::Shrinks, 4, Some(4), lrem),
     command("PERSIST", Kind::Shrinks, 2, Some(2), persist),
+    command("PEXPIRE", Kind::Shrinks, 3, Some(3), pexpire),
     command("PEXPIREAT", Kind::Shrinks, 3, Some(3), pexpireat),
     command("PTTL", Kind::Reads, 2, Some(2), pttl),
+    command("RPOP", Kind::Shrinks, 2, Some(3), rpop),
+    command("RPUSH", Kind::Grows, 3, None, rpush),
     command("SET", Kind::Grows, 3, None, set),
     command("SETBIT", Kind::Grows, 4, Some(4), setbit),
-    command("TIME", Kind::Reads, 1, Some(1), time),
     command("TYPE", Kind::Reads, 2, Some(2), type_of),
     command("ZADD", Kind::Grows, 4, None, zadd),
     command("ZCARD", Kind::Reads, 2, Some(2), zcard),
@@ -112,6 +118,7 @@ fn type_of(keys: &mut Keyspace, now: u64, names: &[&[u8]]) -> Answer {
         None => "none",
         Some(Data::Text(_)) => "string",
         Some(Data::Hash(_)) => "hash",
+        Some(Data::List(_)) => "list",
         Some(Data::Sorted(_)) => "zset",
     };
     Ok(Value::SimpleString(name.to_owned()))
@@ -122,13 +129,21 @@ fn persist(keys: &mut Keyspace, now: u64, names: &[&[u8]]) -> Answer {
     Ok(flag(expires.is_some()))
 }
 
+fn pexpire(keys: &mut Keyspace, now: u64, arguments: &[&[u8]]) -> Answer {
+    let at = integer(arguments[1])?.checked_add_unsigned(now / 1_000);
+    expire(keys, now, arguments[0], at.ok_or_else(|| Refusal::err("invalid expire time in 'pexpire' command"))?)
+}
+
 fn pexpireat(keys: &mut Keyspace, now: u64, arguments: &[&[u8]]) -> Answer {
-    let at = integer(arguments[1])?;
-    let Some(entry) = keys.live_mut(now, arguments[0]) else { return Ok(flag(false)) };
+    expire(keys, now, arguments[0], integer(arguments[1])?)
+}
+
+fn expire(keys: &mut Keyspace, now: u64, key: &[u8], at: i64) -> Answer {
+    let Some(entry) = keys.live_mut(now, key) else { return Ok(flag(false)) };
     match u64::try_from(at).ok().filter(|at| *at > now / 1_000) {
         Some(at) => entry.expires_ms = Some(at),
         // A time that is past removes the key.
-        None => drop(keys.remove(now, arguments[0])),
+        None => drop(keys.remove(now, key)),
     }
     Ok(flag(true))
 }
@@ -139,11 +154,6 @@ fn pttl(keys: &mut Keyspace, now: u64, names: &[&[u8]]) -> Answer {
         Some(None) => -1,
         Some(Some(expires)) => i64::try_from(expires - now / 1_000).unwrap_or(i64::MAX),
     }))
-}
-
-fn time(_: &mut Keyspace, now: u64, _: &[&[u8]]) -> Answer {
-    let part = |number: u64| bulk(number.to_string());
-    Ok(Value::Array(vec![part(now / 1_000_000), part(now % 1_000_000)]))
 }
 
 // --- Strings and bitmaps ---------------------------------------------------------------------------------------------
@@ -241,7 +251,7 @@ fn fields<'a>(keys: &'a Keyspace, now: u64, key: &[u8]) -> Result<Option<&'a Fie
 fn fields_mut<'a>(keys: &'a mut Keyspace, now: u64, key: &[u8]) -> Result<&'a mut Fields, Refusal> {
     match keys.or_new(now, key, || Data::Hash(Fields::new())) {
         Data::Hash(fields) => Ok(fields),
-        Data::Text(_) | Data::Sorted(_) => Err(wrong_type()),
+        _ => Err(wrong_type()),
     }
 }
 
@@ -298,6 +308,90 @@ fn hincrby(keys: &mut Keyspace, now: u64, arguments: &[&[u8]]) -> Answer {
     let new = old.checked_add(by).ok_or_else(|| Refusal::err("increment or decrement would overflow"))?;
     fields_mut(keys, now, arguments[0])?.insert(arguments[1].to_vec(), new.to_string().into_bytes());
     Ok(Value::Int(new))
+}
+
+// --- Lists -----------------------------------------------------------------------------------------------------------
+
+type Elements = VecDeque<Vec<u8>>;
+
+fn elements<'a>(keys: &'a Keyspace, now: u64, key: &[u8]) -> Result<Option<&'a Elements>, Refusal> {
+    match keys.live(now, key).map(|entry| &entry.value) {
+        None => Ok(None),
+        Some(Data::List(elements)) => Ok(Some(elements)),
+        Some(_) => Err(wrong_type()),
+    }
+}
+
+fn elements_mut<'a>(keys: &'a mut Keyspace, now: u64, key: &[u8]) -> Result<&'a mut Elements, Refusal> {
+    match keys.or_new(now, key, || Data::List(Elements::new())) {
+        Data::List(elements) => Ok(elements),
+        _ => Err(wrong_type()),
+    }
+}
+
+fn llen(keys: &mut Keyspace, now: u64, names: &[&[u8]]) -> Answer {
+    Ok(count(elements(keys, now, names[0])?.map_or(0, VecDeque::len)))
+}
+
+fn lpush(keys: &mut Keyspace, now: u64, arguments: &[&[u8]]) -> Answer {
+    let elements = elements_mut(keys, now, arguments[0])?;
+    arguments[1..].iter().for_each(|element| elements.push_front(element.to_vec()));
+    Ok(count(elements.len()))
+}
+
+fn rpush(keys: &mut Keyspace, now: u64, arguments: &[&[u8]]) -> Answer {
+    let elements = elements_mut(keys, now, arguments[0])?;
+    elements.extend(arguments[1..].iter().map(|element| element.to_vec()));
+    Ok(count(elements.len()))
+}
+
+fn lrange(keys: &mut Keyspace, now: u64, arguments: &[&[u8]]) -> Answer {
+    let (start, stop) = (integer(arguments[1])?, integer(arguments[2])?);
+    let all = elements(keys, now, arguments[0])?;
+    let ranks = ranks(start, stop, all.map_or(0, VecDeque::len));
+    Ok(Value::Array(all.into_iter().flat_map(|all| all.range(ranks.clone())).map(|one| bulk(one.as_slice())).collect()))
+}
+
+/// `LREM key count element`: so many of them, from the end if the number is below 0; all if it is 0.
+fn lrem(keys: &mut Keyspace, now: u64, arguments: &[&[u8]]) -> Answer {
+    let most = integer(arguments[1])?;
+    if elements(keys, now, arguments[0])?.is_none() {
+        return Ok(count(0));
+    }
+    let elements = elements_mut(keys, now, arguments[0])?;
+    let mut places: Vec<usize> = (0..elements.len()).filter(|place| elements[*place] == arguments[2]).collect();
+    if most < 0 {
+        places.reverse();
+    }
+    places.truncate(if most == 0 { usize::MAX } else { usize::try_from(most.unsigned_abs()).unwrap_or(usize::MAX) });
+    places.sort_unstable();
+    for place in places.iter().rev() {
+        elements.remove(*place);
+    }
+    remove_if_empty(keys, now, arguments[0]);
+    Ok(count(places.len()))
+}
+
+/// `RPOP key [count]`
+fn rpop(keys: &mut Keyspace, now: u64, arguments: &[&[u8]]) -> Answer {
+    let most = arguments.get(1).map(|most| {
+        integer(most)
+            .ok()
+            .and_then(|most| usize::try_from(most).ok())
+            .ok_or_else(|| Refusal::err("value is out of range, must be positive"))
+    });
+    let most = most.transpose()?;
+    if elements(keys, now, arguments[0])?.is_none() {
+        return Ok(Value::Nil);
+    }
+    let elements = elements_mut(keys, now, arguments[0])?;
+    let popped: Vec<Value> =
+        std::iter::from_fn(|| elements.pop_back()).take(most.unwrap_or(1)).map(Value::BulkString).collect();
+    remove_if_empty(keys, now, arguments[0]);
+    Ok(match most {
+        Some(_) => Value::Array(popped),
+        None => popped.into_iter().next().unwrap_or(Value::Nil),
+    })
 }
 
 // --- Sorted sets -----------------------------------------------------------------------------------------------------
@@ -362,14 +456,22 @@ fn zrange(keys: &mut Keyspace, now: u64, arguments: &[&[u8]]) -> Answer {
     };
     let (start, stop) = (integer(arguments[1])?, integer(arguments[2])?);
     let all = members(keys, now, arguments[0])?.map(in_order).unwrap_or_default();
-    let len = i64::try_from(all.len()).unwrap_or(i64::MAX);
-    let rank = |rank: i64| if rank < 0 { len.saturating_add(rank).max(0) } else { rank };
-    let (start, end) = (rank(start), if stop < -len { 0 } else { rank(stop).saturating_add(1).min(len) });
-    let shown = (start..end).filter_map(|rank| all.get(usize::try_from(rank).ok()?));
+    let shown = all[ranks(start, stop, all.len())].iter();
     let shown = shown.flat_map(|(member, score)| {
         std::iter::once(bulk(*member)).chain(with_scores.then(|| bulk(number_text(*score))))
     });
     Ok(Value::Array(shown.collect()))
+}
+
+/// The places from rank `start` to rank `stop` of `len`. A rank below 0 counts from the end.
+fn ranks(start: i64, stop: i64, len: usize) -> std::ops::Range<usize> {
+    let place = |rank: i64| {
+        let from_start = if rank < 0 { rank.saturating_add_unsigned(len as u64) } else { rank };
+        usize::try_from(from_start).ok()
+    };
+    let start = place(start).unwrap_or(0).min(len);
+    let end = place(stop).map_or(0, |stop| stop.saturating_add(1)).min(len);
+    start..end.max(start)
 }
 
 // --- Arguments and answers -------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use redis::Value;
@@ -29,6 +29,7 @@ pub(crate) struct Entry {
 pub(crate) enum Data {
     Text(Vec<u8>),
     Hash(BTreeMap<Vec<u8>, Vec<u8>>),
+    List(VecDeque<Vec<u8>>),
     Sorted(BTreeMap<Vec<u8>, Score>),
 }
 
@@ -111,6 +112,7 @@ impl Data {
         match self {
             Self::Text(_) => false,
             Self::Hash(fields) => fields.is_empty(),
+            Self::List(elements) => elements.is_empty(),
             Self::Sorted(members) => members.is_empty(),
         }
     }

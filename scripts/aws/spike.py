@@ -172,19 +172,24 @@ def redis_serverless(spike):
 
 def calls():
     """A call of each script that ships, in an order in which each does its work: its name, its keys and its arguments."""
-    part, known, pending, tries, loading = (f"hb:{{spike}}:{name}" for name in ("part:spike", "known", "pending", "tries", "loading"))
+    kinds = ("part:spike", "free", "known", "pending", "tries", "loading")
+    part, free, known, pending, tries, loading = (f"hb:{{spike}}:{kind}" for kind in kinds)
+    reconciled = [part, free, known, pending]
     in_2100 = "4102444800000"
     store, admin = ROOT / "shared/src/redis/lua", ROOT / "admin/src"
     return [
-        (store / "load.lua", [part, known], ["0", "2", in_2100, "1", "#expires_at", in_2100, ""]),
-        (store / "grab.lua", [part, pending, tries, known], ["1", "alice", ""]),
+        (store / "load.lua", [part, free, known], ["0", "3", in_2100, in_2100, "", "1", "#passphrase", "word", ""]),
+        (store / "grab.lua", [part, free, pending], ["open", "1", "alice"]),
+        (store / "grab.lua", [part, free, pending, tries], ["guarded", "2", "bob", "cy", "word", "no"]),
         (store / "view.lua", [part, known], []),
-        (store / "outbox.lua", [part], ["0"]),
+        (store / "outbox.lua", [part], []),
         (store / "park.lua", [part], ["0", "alice", "spike"]),
-        (store / "reconcile.lua", [part, known, pending], ["spike", "0", "2", "1", "0 1 1 alice"]),
-        (store / "close.lua", [part], []),
-        (admin / "inspect.lua", [part, known], []),
-        (admin / "mend.lua", [part, known, tries, loading, pending], ["spike"]),
+        (store / "reconcile.lua", reconciled, ["spike", "0", "3", "1", "0 1 1 alice"]),
+        (store / "release.lua", reconciled, ["spike", "0", "1", "bob"]),
+        (store / "tidy.lua", [part, pending], ["spike"]),
+        (store / "close.lua", [part, free], []),
+        (admin / "inspect.lua", [part, known, free], []),
+        (admin / "mend.lua", [part, known, free, tries, loading, pending], ["spike", "1"]),
     ]
 
 

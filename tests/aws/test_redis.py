@@ -150,7 +150,6 @@ def commands_of_the_code():
 
 KEY = "hb:{1}:part:x"
 ARGUMENTS = {
-    "TIME": [],
     "EVAL": ["return 1", "1", KEY],
     "EVALSHA": [40 * "0", "1", KEY],
     "EXISTS": [KEY],
@@ -158,6 +157,9 @@ ARGUMENTS = {
     "HSET": [KEY, "a", "b"],
     "HINCRBY": [KEY, "a", "1"],
     "ZADD": [KEY, "1", "a"],
+    "LRANGE": [KEY, "0", "1"],
+    "LREM": [KEY, "1", "a"],
+    "LLEN": [KEY],
     "ZRANGE": [KEY, "0", "1"],
     "SETBIT": [KEY, "1", "1"],
     "DEL": [KEY],

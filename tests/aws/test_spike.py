@@ -254,15 +254,18 @@ def test_each_script_that_ships_runs_and_does_its_work(monkeypatch):
     signed_in, *answers = Account(monkeypatch).invoke([spike.evaluation(*call) for call in made])
     found = dict(zip((call[0].stem for call in made), answers))
     assert signed_in == "OK" and found["load"] == found["reconcile"] == found["close"] == 1 and found["mend"] == 0
-    hold = found["outbox"][1]
-    assert found["grab"].endswith(";0") and found["view"][1:3] == [0, 1] and found["outbox"] == ["alice", hold] and hold.startswith("h0:")
+    bob, no = found["grab"].split(",")
+    assert bob.startswith("1:") and no == "p" and found["view"][1:3] == [0, 2]
+    expiry, *held = found["outbox"]
+    holds = dict(zip(held[::2], held[1::2]))
+    assert expiry == "4102444800000" and holds["alice"].startswith("h0:") and holds["bob"].startswith("h1:")
     assert "g0:1:1" in found["inspect"][0], "the ledger's decision"
 
 
 def test_each_script_that_the_cache_refuses_is_named(monkeypatch):
     held, found = run(monkeypatch, "a script may not add to a queue")
     kind, text = found["scripts"]
-    assert not held and kind == "no" and [one.split(":")[0] for one in text.split("; ")] == ["grab.lua", "mend.lua"], text
+    assert not held and kind == "no" and [one.split(":")[0] for one in text.split("; ")] == ["grab.lua", "grab.lua", "mend.lua"], text
 
 
 def test_a_resource_that_fails_gives_its_reason_and_stops_no_other_try(monkeypatch):

@@ -18,7 +18,7 @@ use shared::domain::{
 };
 use shared::ports::{GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, PartReport, Reconciled};
 use shared::redis::test_server::{TestCluster, TestServer};
-use shared::redis::{Call, Connection, PartKeys, RedisConfig, RedisStore, fields, free_slips, held};
+use shared::redis::{Call, Connection, PartKeys, RedisConfig, RedisStore, fields, holds};
 use tokio::sync::Mutex;
 
 /// User ids that a script could mistake for something else: its own values, numbers, patterns, hash tags.
@@ -104,21 +104,20 @@ impl Rig {
     /// The state of a part, read from its keys.
     async fn state(&self, part: PartId) -> State {
         let keys = PartKeys::of(part);
-        let (claims, tries, decided, pending) = futures::join!(
+        let (claims, free, tries, decided, pending) = futures::join!(
             self.run::<BTreeMap<String, String>, _>(["HGETALL", &keys.part]),
+            self.run::<Vec<u32>, _>(["LRANGE", &keys.free, "0", "-1"]),
             self.run::<BTreeMap<String, String>, _>(["HGETALL", &keys.tries]),
             self.run::<Vec<u8>, _>(["GETRANGE", &keys.known, "0", "-1"]),
             self.run::<Option<f64>, _>(["ZSCORE", &keys.pending, &keys.name]),
         );
-        let free = free_slips(&claims).unwrap();
+        let held: Vec<OutboxEntry> = holds(&claims).collect();
         let (mut terms, claims): (BTreeMap<String, String>, _) =
             claims.into_iter().partition(|(field, _)| field.starts_with(fields::PREFIX));
-        let held: Vec<OutboxEntry> = claims.iter().filter_map(|(user, claim)| held(user, claim)).collect();
         let held_count = terms.remove(fields::HELD_COUNT).map_or(0, |count| count.parse::<i64>().unwrap());
         assert_eq!(Ok(held_count), i64::try_from(held.len()), "{part} holds {held:?}");
-        for field in [fields::FORGET_AT, fields::NEXT_FREE, fields::RANGE_END, fields::OTHER_RANGES] {
-            terms.remove(field);
-        }
+        terms.remove(fields::FORGET_AT);
+        let free = free.into_iter().rev().collect();
         let bit = |place: &usize| decided[place / 8] >> (7 - place % 8) & 1 == 1;
         let decided = (0..decided.len() * 8).filter(bit).map(|place| u32::try_from(place).unwrap()).collect();
         let slips = held.iter().map(|held| (held.hold.slip, held.clone())).collect::<BTreeMap<_, _>>();
@@ -126,35 +125,19 @@ impl Rig {
         State { terms, claims, tries, free, held: slips, decided, is_pending: pending.is_some() }
     }
 
-    /// The time of the server that has a part, in milliseconds.
-    async fn time(&self, part: PartId) -> u64 {
-        const TIME: &str = "local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000)";
-        self.run(["EVAL", TIME, "1", &PartKeys::of(part).part]).await
-    }
-
-    /// Lets a part expire, as if an hour had passed. Its free slips are gone.
+    /// Lets a part expire, as if an hour had passed: Redis deletes its list.
     async fn expire(&self, part: PartId) {
         let keys = PartKeys::of(part);
-        self.let_expire(&keys, 1).await;
-        self.lose_free(&keys).await;
-    }
-
-    /// Sets a part's expiry, in milliseconds.
-    async fn let_expire(&self, keys: &PartKeys, at: u64) {
-        let () = self.run(["HSET", &keys.part, fields::EXPIRES_AT, &at.to_string()]).await;
-    }
-
-    /// Removes a part's free slips.
-    async fn lose_free(&self, keys: &PartKeys) {
-        let () = self.run(["HSET", &keys.part, fields::OTHER_RANGES, ""]).await;
-        let end: String = self.run(["HGET", &keys.part, fields::RANGE_END]).await;
-        let () = self.run(["HSET", &keys.part, fields::NEXT_FREE, &end]).await;
+        let () = self.run(["PEXPIREAT", &keys.free, "1"]).await;
+        if self.run(["EXISTS", &keys.part]).await {
+            let () = self.run(["HSET", &keys.part, fields::EXPIRES_AT, "1"]).await;
+        }
     }
 
     /// Loses all of a part except its place in the queue.
     async fn forget(&self, part: PartId) {
         let keys = PartKeys::of(part);
-        let () = self.run(["DEL", &keys.part, &keys.known, &keys.tries]).await;
+        let () = self.run(["DEL", &keys.part, &keys.free, &keys.known, &keys.tries]).await;
     }
 
     async fn load(&self, packet: &Packet, decisions: &[Decision]) {
@@ -178,7 +161,9 @@ impl Rig {
     /// Takes a slip for a user, and returns the hold.
     async fn hold(&self, packet: &Packet, user: &str) -> Hold {
         match self.grab(packet, user).await {
-            GrabAnswer::Held { slip, at, fresh: true } => Hold { slip, user: id(user), at },
+            GrabAnswer::Held { slip, left, fresh: true } => {
+                Hold { slip, user: id(user), at: packet.terms.expires_at.before(left) }
+            }
             other => panic!("{user}: {other:?}"),
         }
     }
@@ -294,22 +279,39 @@ impl Packet {
 
     fn for_recipients(mut self, users: &[&str]) -> Self {
         self.terms.guard.recipients = Some(users.iter().map(|user| id(user)).collect());
-        self
+        self.guarded()
     }
 
-    fn with_passphrase(mut self, passphrase: &str) -> Self {
-        self.terms.guard.passphrase = Some(digest(self.terms.id, passphrase));
-        self
+    fn with_passphrase(self, passphrase: &str) -> Self {
+        let mut guarded = self.guarded();
+        guarded.terms.guard.passphrase = Some(digest(guarded.terms.id, passphrase));
+        guarded
     }
 
     fn starting_at(mut self, starts_at: Timestamp) -> Self {
         self.terms.guard.starts_at = Some(starts_at);
+        self.guarded()
+    }
+
+    fn guarded(mut self) -> Self {
+        self.terms.id = self.terms.id.with_guard();
+        self.part.packet = self.terms.id;
         self
     }
 
     /// `user` with this passphrase.
     fn saying(&self, user: &str, passphrase: &str) -> Grabber {
         Grabber { user: id(user), passphrase: Some(digest(self.terms.id, passphrase)) }
+    }
+
+    /// The answer once a slip went back.
+    fn over(&self, certain: bool) -> GrabAnswer {
+        GrabAnswer::Over { expires_at: self.terms.expires_at, certain }
+    }
+
+    /// The answer to a user who asks again, for whom this slip is held.
+    fn held(&self, hold: &Hold) -> GrabAnswer {
+        GrabAnswer::Held { slip: hold.slip, left: self.terms.expires_at.since(hold.at), fresh: false }
     }
 
     fn keys(&self) -> PartKeys {
@@ -361,7 +363,6 @@ fn refunded(slip: u32) -> Decision {
     Decision { owner: Owner::Refunded, ..won(slip, "nobody") }
 }
 
-const SOLD_OUT: GrabAnswer = GrabAnswer::Nothing { expired: false, certain: true };
-const PERHAPS_SOLD_OUT: GrabAnswer = GrabAnswer::Nothing { expired: false, certain: false };
-const EXPIRED: GrabAnswer = GrabAnswer::Nothing { expired: true, certain: true };
-const PERHAPS_EXPIRED: GrabAnswer = GrabAnswer::Nothing { expired: true, certain: false };
+const SOLD_OUT: GrabAnswer = GrabAnswer::SoldOut { certain: true };
+const PERHAPS_SOLD_OUT: GrabAnswer = GrabAnswer::SoldOut { certain: false };
+const GONE: GrabAnswer = GrabAnswer::Gone { certain: false };

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use redis::cmd;
 use shared::domain::{PartId, Terms, UserId};
 use shared::ports::{GrabAnswer, Grabber, HotStore, OutboxEntry};
-use shared::redis::{PartKeys, fields, free_slips, held};
+use shared::redis::{PartKeys, fields, holds};
 
 use crate::books::Books;
 use crate::world::{Process, World};
@@ -18,11 +18,10 @@ use crate::world::{Process, World};
 pub async fn hold_only(process: &Process, part: PartId, users: &[UserId]) -> Vec<(u32, u64)> {
     let grabbers: Vec<Grabber> = users.iter().map(|user| Grabber { user: user.clone(), passphrase: None }).collect();
     let found = process.hot.grab(part, &grabbers).await.unwrap().expect("a loaded part");
-    let slip = |found| match found {
-        GrabAnswer::Held { slip, at, .. } => (slip, at.ms()),
-        other => panic!("no hold: {other:?}"),
-    };
-    found.into_iter().map(slip).collect()
+    assert!(found.iter().all(|found| matches!(found, GrabAnswer::Held { .. })), "no hold: {found:?}");
+    let outbox = process.hot.outbox(part).await.unwrap();
+    let hold_of = |user: &UserId| outbox.iter().map(|entry| &entry.hold).find(|hold| hold.user == *user);
+    users.iter().map(|user| hold_of(user).map(|hold| (hold.slip, hold.at.ms())).expect("a hold")).collect()
 }
 
 /// Number of script calls by SHA, from a server's answer to `INFO commandstats`.
@@ -36,7 +35,7 @@ pub fn script_calls(stats: &str) -> u64 {
 pub struct HotPart {
     /// Users (and terms, with `#`) → their values.
     pub claims: BTreeMap<String, String>,
-    /// Free slips.
+    /// Free slips, the next one first.
     pub free: Vec<u32>,
     /// The outbox, by slip.
     pub held: BTreeMap<u32, OutboxEntry>,
@@ -46,11 +45,7 @@ pub struct HotPart {
 
 /// A part's holds, by slip.
 pub(crate) fn outbox(claims: &BTreeMap<String, String>) -> BTreeMap<u32, OutboxEntry> {
-    claims.iter().filter_map(|(user, claim)| held(user, claim)).map(|held| (held.hold.slip, held)).collect()
-}
-
-fn number(claims: &BTreeMap<String, String>, field: &str) -> i64 {
-    claims[field].parse().unwrap()
+    holds(claims).map(|held| (held.hold.slip, held)).collect()
 }
 
 impl World {
@@ -61,8 +56,10 @@ impl World {
         let bits: Vec<u8> = self.redis(cmd("GET").arg(&keys.known)).await;
         let bit = |place: u32| bits.get(place as usize / 8).is_some_and(|byte| byte >> (7 - place % 8) & 1 == 1);
         let claims = self.redis(cmd("HGETALL").arg(&keys.part)).await;
+        let mut free: Vec<u32> = self.redis(cmd("LRANGE").arg(&keys.free).arg(0).arg(-1)).await;
+        free.reverse();
         HotPart {
-            free: free_slips(&claims).unwrap(),
+            free,
             held: outbox(&claims),
             claims,
             decided: range.clone().filter(|slip| bit(slip - range.start)).collect(),
@@ -71,27 +68,20 @@ impl World {
 
     /// Removes a free slip from a part.
     pub async fn lose_free(&self, part: PartId, slip: u32) {
-        let keys = PartKeys::of(part);
-        let claims: BTreeMap<String, String> = self.redis(cmd("HGETALL").arg(&keys.part)).await;
-        let mut free = free_slips(&claims).unwrap();
-        let before = free.len();
-        free.retain(|free| *free != slip);
-        if free.len() == before {
-            return;
-        }
-        let left = number(&claims, fields::RANGE_END) - number(&claims, fields::NEXT_FREE);
-        let () = self.redis(cmd("HINCRBY").arg(&keys.part).arg(fields::NEXT_FREE).arg(left)).await;
-        let left = free.iter().map(|slip| format!("{slip}:{};", slip + 1)).collect::<Vec<_>>().concat();
-        let () = self.redis(cmd("HSET").arg(&keys.part).arg(fields::OTHER_RANGES).arg(left)).await;
+        let () = self.redis(cmd("LREM").arg(PartKeys::of(part).free).arg(0).arg(slip)).await;
     }
 
     /// Forges an unconfirmed hold.
     pub async fn forge_hold(&self, part: PartId, slip: u32, user: &UserId) {
         let keys = PartKeys::of(part);
-        let at = self.now_ms();
         self.lose_free(part, slip).await;
+        let at = self.now_ms();
+        // A part that is not loaded has none.
+        let () = self.redis(cmd("HSETNX").arg(&keys.part).arg(fields::EXPIRES_AT).arg(at)).await;
+        let expires_at: u64 = self.redis(cmd("HGET").arg(&keys.part).arg(fields::EXPIRES_AT)).await;
+        let hold = format!("h{slip}:{}", expires_at - at);
         let was: Option<String> = self.redis(cmd("HGET").arg(&keys.part).arg(user.as_str())).await;
-        let () = self.redis(cmd("HSET").arg(&keys.part).arg(user.as_str()).arg(format!("h{slip}:{at}"))).await;
+        let () = self.redis(cmd("HSET").arg(&keys.part).arg(user.as_str()).arg(hold)).await;
         if !was.is_some_and(|was| was.starts_with('h')) {
             let () = self.redis(cmd("HINCRBY").arg(&keys.part).arg(fields::HELD_COUNT).arg(1)).await;
         }
@@ -140,9 +130,9 @@ impl World {
                 );
             }
             for (user, said) in hot.claims.iter().filter(|(user, _)| !user.starts_with(fields::PREFIX)) {
-                if let Some(OutboxEntry { hold, .. }) = held(user, said) {
-                    let holder = hot.held.get(&hold.slip).map(|held| held.hold.user.as_str());
-                    assert_eq!(holder, Some(user.as_str()), "{part}: slip {} is held for two users", hold.slip);
+                if said.starts_with('h') {
+                    let held = hot.held.values().any(|held| held.hold.user.as_str() == user);
+                    assert!(held, "{part}: {user}'s {said} is held for two users");
                 } else {
                     let (slip, amount, at) =
                         packet.claims.get(user).unwrap_or_else(|| panic!("{part}: {user}'s {said}"));

@@ -7,16 +7,17 @@ use ulid::Ulid;
 
 use super::time::Timestamp;
 
-/// Random bytes in a packet id: 80 bits, so that nobody can guess one.
+/// Random bytes for a packet id, of which it takes 79 bits, so that nobody can guess one.
 pub const PACKET_ID_RANDOM_BYTES: usize = 10;
 
-const RANDOM_BITS: u32 = 80;
+const RANDOM_BITS: u32 = 79;
 const PARTS_BITS: u32 = 4;
-/// The two bits above the number of parts.
+/// The three bits above the number of parts.
 const LIMIT: u128 = 1 << PARTS_BITS;
 const TICKET: u128 = LIMIT << 1;
+const GUARD: u128 = TICKET << 1;
 /// The bits below the random ones.
-const LOW_BITS: u32 = PARTS_BITS + 2;
+pub(super) const LOW_BITS: u32 = PARTS_BITS + 3;
 
 /// The most parts of a packet. With more it would spread over more nodes, but more users would find their first part exhausted, and calls
 /// would have fewer users for each part.
@@ -31,8 +32,8 @@ pub struct IdError {
 
 /// A packet's id: 26 characters of Crockford's base 32 that sort by time and can't be guessed.
 ///
-/// From the high bits to the low: 42 bits of milliseconds since the epoch, 80 random bits, 2 bits, and 4 bits with the number of parts less
-/// one. The 2 bits say whether a grab needs a ticket, and whether the packet has a limit. The time is enough until 2109.
+/// From the high bits to the low: 42 bits of milliseconds since the epoch, 79 random bits, 3 bits, and 4 bits with the number of parts less
+/// one. The 3 bits say whether the packet has a guard, wants a ticket, and has a limit. The time is enough until 2109.
 ///
 /// So the id names every Redis key of its packet. A grab needs to read nothing before it can ask the hot store, or turn a user away.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
@@ -46,7 +47,7 @@ impl PacketId {
         debug_assert!((1..=MAX_PARTS).contains(&parts));
         // The bits beyond 42 are lost.
         let time = u128::from(at.ms());
-        let random = random.iter().fold(0_u128, |bits, &byte| (bits << 8) | u128::from(byte));
+        let random = random.iter().fold(0_u128, |bits, &byte| (bits << 8) | u128::from(byte)) % (1 << RANDOM_BITS);
         Self((time << (RANDOM_BITS + LOW_BITS)) | (random << LOW_BITS) | u128::from(parts - 1))
     }
 
@@ -72,6 +73,18 @@ impl PacketId {
     #[must_use]
     pub const fn has_limit(self) -> bool {
         self.0 & LIMIT != 0
+    }
+
+    /// The same id, of a packet with a guard.
+    #[must_use]
+    pub const fn with_guard(self) -> Self {
+        Self(self.0 | GUARD)
+    }
+
+    /// Whether the packet has a guard: a start, a passphrase or recipients.
+    #[must_use]
+    pub const fn is_guarded(self) -> bool {
+        self.0 & GUARD != 0
     }
 
     /// The lowest id of a packet created at `at`. A time that no id can hold counts as the last one.
@@ -293,16 +306,17 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_id_says_whether_it_wants_a_ticket_and_has_a_limit() {
+    fn a_packet_id_says_whether_it_has_a_guard_wants_a_ticket_and_has_a_limit() {
         for parts in [1, MAX_PARTS] {
             let plain = PacketId::new(Timestamp::from_ms(1_000), parts, [0xff; 10]);
             for (id, says) in [
-                (plain, (false, false)),
-                (plain.with_ticket(), (true, false)),
-                (plain.with_limit(), (false, true)),
-                (plain.with_limit().with_ticket(), (true, true)),
+                (plain, (false, false, false)),
+                (plain.with_ticket(), (true, false, false)),
+                (plain.with_limit(), (false, true, false)),
+                (plain.with_guard(), (false, false, true)),
+                (plain.with_guard().with_limit().with_ticket(), (true, true, true)),
             ] {
-                assert_eq!((id.wants_ticket(), id.has_limit()), says);
+                assert_eq!((id.wants_ticket(), id.has_limit(), id.is_guarded()), says);
                 assert_eq!((id.part_count(), id.created_at()), (parts, plain.created_at()));
                 assert_eq!((id.partition(), id.to_string().parse()), (plain.partition(), Ok(id)));
             }
@@ -325,7 +339,7 @@ mod tests {
         let at = |ms| Timestamp::from_ms(ms);
         let random = [0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23];
         let id = PacketId::new(at(1_795_181_400_000), 3, random);
-        assert_eq!(id.0, (1_795_181_400_000 << 86) | (0x0123_4567_89ab_cdef_0123 << 6) | 2);
+        assert_eq!(id.0, (1_795_181_400_000 << 86) | (0x0123_4567_89ab_cdef_0123 << 7) | 2);
         assert_eq!(id.partition(), Partition::wrapping(0x23));
         // After 2109 the time begins anew, and nothing else of the id changes.
         assert_eq!(PacketId::new(at((1 << 42) | 5), 3, random), PacketId::new(at(5), 3, random));

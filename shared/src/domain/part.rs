@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use sha2::{Digest, Sha256};
 
-use super::id::{MAX_PARTS, PacketId, UserId};
+use super::id::{LOW_BITS, MAX_PARTS, PacketId, UserId};
 
 /// The number of partitions of the hot store. It never changes, because it decides where in Redis a packet lies.
 pub const PARTITIONS: u32 = 256;
@@ -55,7 +55,7 @@ impl PacketId {
     pub const fn partition(self) -> Partition {
         const _: () = assert!(PARTITIONS == 256);
         let [.., high, low] = self.to_be_bytes();
-        Partition::wrapping(((high << 2) | (low >> 6)) as u32)
+        Partition::wrapping(((high << (8 - LOW_BITS)) | (low >> LOW_BITS)) as u32)
     }
 }
 

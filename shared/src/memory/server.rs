@@ -9,7 +9,7 @@ use redis_model::{Answer, Keyspace, Refusal};
 use crate::domain::{PartId, UserId};
 use crate::lock;
 use crate::ports::Clock;
-use crate::redis::{Call, PartKeys, RedisError, RedisStore, Server, fields, held};
+use crate::redis::{Call, PartKeys, RedisError, RedisStore, Server, holds};
 
 /// A hot store in memory. It runs the scripts that ship.
 pub type MemoryHot = RedisStore<MemoryServer>;
@@ -64,9 +64,7 @@ impl MemoryServer {
 
     /// The holds of a part, each with its user.
     pub fn holds(&self, part: PartId) -> Vec<(u32, UserId)> {
-        let all = self.part(part).into_iter();
-        let held = all.filter_map(|(user, entry)| (!user.starts_with(fields::PREFIX)).then(|| held(&user, &entry))?);
-        held.map(|entry| (entry.hold.slip, entry.hold.user)).collect()
+        holds(&self.part(part)).map(|entry| (entry.hold.slip, entry.hold.user)).collect()
     }
 
     /// Whether a part is in the queue of pending parts.

@@ -42,8 +42,8 @@ pub enum GrabAnswer {
     Held {
         /// The slip.
         slip: u32,
-        /// When it was held.
-        at: Timestamp,
+        /// How long before the packet's expiry it was held, by the hot store's clock.
+        left: Duration,
         /// Whether this very call held it.
         fresh: bool,
     },
@@ -61,11 +61,21 @@ pub enum GrabAnswer {
         /// Whether that can no longer change for this user.
         certain: bool,
     },
-    /// There is no slip for them.
-    Nothing {
-        /// Whether the packet is expired.
-        expired: bool,
+    /// Every slip is taken, and they have none.
+    SoldOut {
         /// Whether that can no longer change for this user.
+        certain: bool,
+    },
+    /// A slip went back, as happens after the expiry or a close, and they have none.
+    Over {
+        /// When the packet expires or has expired.
+        expires_at: Timestamp,
+        /// Whether that can no longer change for this user.
+        certain: bool,
+    },
+    /// No slip is free, and not every one is taken: the packet has expired, or the hot store has lost its free slips.
+    Gone {
+        /// Whether, if it has expired, that can no longer change for this user.
         certain: bool,
     },
 }
@@ -154,10 +164,8 @@ pub trait HotStore: fmt::Debug + Send + Sync + 'static {
         async move { Ok(self.grab_each(&[ask]).await?.pop().flatten()) }
     }
 
-    /// The lane of a partition. Grabs of one lane can share a call.
-    fn lane(&self, partition: Partition) -> u32 {
-        partition.index()
-    }
+    /// The lane of a part. Grabs of one lane can share a call.
+    fn lane(&self, part: PartId) -> u32;
 
     /// Applies the ledger's `decisions` to a part of a packet of `count` slips. `resolved` are holds that these may end. A hold ends
     /// if its slip went to another user, or back. A part that is not loaded is only taken out of its partition's queue of pending
@@ -173,8 +181,11 @@ pub trait HotStore: fmt::Debug + Send + Sync + 'static {
     /// Ends a hold of a user who may not have its slip. The slip is free again, unless it has a decision.
     fn release(&self, part: PartId, count: u32, hold: &Hold) -> impl Future<Output = Result<(), HotStoreError>> + Send;
 
-    /// Loads a part, of which `decisions` are known, unless it is loaded or expired. `is_closed` says whether the operator has closed
-    /// the packet.
+    /// Counts the holds of a part anew. If there are none, it is taken out of its partition's queue of pending parts.
+    fn tidy(&self, part: PartId) -> impl Future<Output = Result<(), HotStoreError>> + Send;
+
+    /// Loads a part, of which `decisions` are known, unless it is expired. If it is loaded, only what the hot store has lost of it is made
+    /// anew. `is_closed` says whether the operator has closed the packet.
     fn load(
         &self,
         part: PartId,
@@ -206,13 +217,8 @@ pub trait HotStore: fmt::Debug + Send + Sync + 'static {
     /// The holds of a partition's parts.
     fn backlog(&self, partition: Partition) -> impl Future<Output = Result<Backlog, HotStoreError>> + Send;
 
-    /// The holds in the outbox of a part that are at least `least_age` old by the hot store's clock, the oldest first. Of a packet
-    /// that is acknowledged on the hot store's word, holds of any age: no grab commits them.
-    fn outbox(
-        &self,
-        part: PartId,
-        least_age: Duration,
-    ) -> impl Future<Output = Result<Vec<OutboxEntry>, HotStoreError>> + Send;
+    /// The holds in the outbox of a part, the oldest first.
+    fn outbox(&self, part: PartId) -> impl Future<Output = Result<Vec<OutboxEntry>, HotStoreError>> + Send;
 
     /// Parks a hold: notes with it why settle cannot persist it.
     fn park(&self, part: PartId, hold: &Hold, reason: &str) -> impl Future<Output = Result<(), HotStoreError>> + Send;

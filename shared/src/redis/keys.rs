@@ -44,25 +44,29 @@ pub struct PartKeys {
     /// The part's name inside [`Self::pending`]: the packet's id, a colon and the part's index. No key of its own.
     pub name: String,
 
-    /// Hash: the part's terms and free slips under the names in [`fields`](super::fields), and each user's claim
-    /// (`g<slip>:<amount>:<at>`) or hold (`h<slip>:<at>`, with `:<reason>` once it is parked) under the user's id. The holds
-    /// are the outbox. Set by load; holds are added by grab, marked by park, and turned into claims or deleted by reconcile.
-    /// Redis forgets it at `forget_at`, except while it has a hold. Missing: the part is not loaded.
+    /// Hash: the part's terms under the names in [`fields`](super::fields), and each user's claim (`g<slip>:<amount>:<at>`) or hold
+    /// (`h<slip>:<left>`, with `:<reason>` once it is parked) under the user's id; `left` is how many milliseconds before the expiry the
+    /// slip was held. The holds are the outbox. Set by load; holds are added by grab, marked by park, turned into claims or deleted by
+    /// reconcile, and deleted by release. Redis forgets it at `forget_at`, except while it has a hold. Missing: the part is not loaded.
     pub part: String,
+
+    /// List: the free slips, the last the next to be taken. Set by load; shortened by grab; changed by reconcile and release when they put
+    /// a slip back, at its other end, and by reconcile when it takes out one that a rollback made free; deleted by close. It expires with
+    /// the packet. Missing: nobody gets a slip.
+    pub free: String,
 
     /// Bitmap: 1 at a slip's place in the part if its decision is known. Set by load, with one bit beyond the
     /// slips, so that it exists also without a decision; bits are set by reconcile, never cleared. Redis forgets it at
-    /// `forget_at`, except while the part has a hold. Missing: views read the ledger instead, and no "no slip" of the part is certain.
+    /// `forget_at`. Missing: views read the ledger instead, and no "no slip" of the part is certain.
     pub known: String,
 
     /// Sorted set of the whole partition: the names of its pending parts, each with the time of its first hold in milliseconds.
-    /// A name is added by the grab that makes the part hold something, and removed by the reconcile that empties the outbox or
-    /// finds the part not loaded. Redis never forgets it. Missing: no part of the partition is pending.
+    /// A name is added by the grab that makes the part hold something, and removed by the reconcile, release or tidy that finds the outbox
+    /// empty or the part not loaded. Redis never forgets it. Missing: no part of the partition is pending.
     pub pending: String,
 
-    /// Hash: how many wrong passphrases each user gave, under the user's id, and when counting ends, under
-    /// [`fields::TRIES_END`](super::fields::TRIES_END). Set and raised by grab. Redis forgets it a minute after its first entry,
-    /// so that it grows no further than users can guess in a minute. Missing: nobody gave a wrong one.
+    /// Hash: how many wrong passphrases each user gave, under the user's id. Set and raised by grab. Redis forgets it a minute after its
+    /// first entry, so that it grows no further than users can guess in a minute. Missing: nobody gave a wrong one.
     pub tries: String,
 
     /// String: the load lease. Set by the process that acquires it, for as long as the lease lasts; deleted when that process
@@ -78,6 +82,7 @@ impl PartKeys {
         let key = |kind: &str| format!("hb:{{{tag}}}:{kind}:{name}");
         Self {
             part: key("part"),
+            free: key("free"),
             known: key("known"),
             tries: key("tries"),
             loading: key("loading"),

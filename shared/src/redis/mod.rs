@@ -18,5 +18,5 @@ pub use connection::{
     Authorities, Call, Connection, IamAuth, RedisConfig, RedisConfigError, RedisError, Script, install_crypto_provider,
 };
 pub use keys::{PartKeys, partition_of};
-pub use reply::{free_slips, held};
+pub use reply::holds;
 pub use store::{RedisStore, Server};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
+use std::time::Duration;
 
 use redis::Value;
 
@@ -11,17 +12,15 @@ use crate::ports::{GrabAnswer, Loaded, OutboxEntry, PartReport, Reconciled};
 
 /// The answer of `grab.lua`: for each part `None`, if it is not loaded, or what it had for each of its users.
 pub fn grabbed(answer: &str) -> Option<Vec<Option<Vec<GrabAnswer>>>> {
-    let (at, parts) = answer.split_once(';')?;
-    let at = timestamp(at)?;
     let part = |answers: &str| match answers {
         "-" => Some(None),
-        answers => answers.split(',').map(|answer| found(answer, at)).collect::<Option<_>>().map(Some),
+        answers => answers.split(',').map(found).collect::<Option<_>>().map(Some),
     };
-    parts.split(';').map(part).collect()
+    answer.split(';').map(part).collect()
 }
 
-/// One user's answer, given at `at`.
-fn found(answer: &str, at: Timestamp) -> Option<GrabAnswer> {
+/// One user's answer.
+fn found(answer: &str) -> Option<GrabAnswer> {
     match answer {
         "r" => return Some(GrabAnswer::Refused(Refusal::NotARecipient)),
         "p" => return Some(GrabAnswer::Refused(Refusal::WrongPassphrase)),
@@ -30,16 +29,20 @@ fn found(answer: &str, at: Timestamp) -> Option<GrabAnswer> {
     let (kind, rest) = answer.split_at_checked(1)?;
     match kind {
         "g" => claim(answer).map(GrabAnswer::Confirmed),
-        "h" => hold(rest).map(|(slip, at, _)| GrabAnswer::Held { slip, at, fresh: false }),
-        "s" => Some(GrabAnswer::Nothing { expired: false, certain: flag(rest)? }),
-        "e" => Some(GrabAnswer::Nothing { expired: true, certain: flag(rest)? }),
+        "h" => hold(rest).map(|(slip, left, _)| GrabAnswer::Held { slip, left, fresh: false }),
+        "s" => Some(GrabAnswer::SoldOut { certain: flag(rest)? }),
+        "e" => {
+            let (certain, expires_at) = rest.split_once(':')?;
+            Some(GrabAnswer::Over { expires_at: timestamp(expires_at)?, certain: flag(certain)? })
+        }
         "c" => Some(GrabAnswer::Closed { certain: flag(rest)? }),
+        "x" => Some(GrabAnswer::Gone { certain: flag(rest)? }),
         "n" => {
-            let starts_at = timestamp(rest)?;
-            Some(GrabAnswer::NotStarted { starts_at, left: starts_at.since(at) })
+            let (starts_at, left) = rest.split_once(':')?;
+            Some(GrabAnswer::NotStarted { starts_at: timestamp(starts_at)?, left: milliseconds(left)? })
         }
         "t" => Some(GrabAnswer::Refused(Refusal::TooManyTries { retry_after_ms: number(rest)? })),
-        _ => Some(GrabAnswer::Held { slip: number(answer)?, at, fresh: true }),
+        _ => hold(answer).map(|(slip, left, _)| GrabAnswer::Held { slip, left, fresh: true }),
     }
 }
 
@@ -108,27 +111,39 @@ pub const fn loaded(state: u8) -> Option<Loaded> {
     }
 }
 
-/// The free slips that the hash of a part has, the next one first. `None`: the fields that name them cannot be read.
-pub fn free_slips(part: &BTreeMap<String, String>) -> Option<Vec<u32>> {
-    let bound = |field| part.get(field).map_or(Some(0), |bound| number::<u32>(bound));
-    let mut free: Vec<u32> = (bound(fields::NEXT_FREE)?..bound(fields::RANGE_END)?).collect();
-    for range in part.get(fields::OTHER_RANGES).map_or("", String::as_str).split_terminator(';') {
-        let (from, to) = range.split_once(':')?;
-        free.extend(number::<u32>(from)?..number(to)?);
+/// The answer of `outbox.lua`: when the packet expires, and each user with the text of their hold. A part that is not loaded has none.
+pub fn outbox(reply: &[String]) -> Option<(Timestamp, &[[String; 2]])> {
+    let (expires_at, holds) = reply.split_first()?;
+    if expires_at.is_empty() {
+        return Some((Timestamp::default(), &[]));
     }
-    Some(free)
+    let (holds, odd) = holds.as_chunks();
+    Some((timestamp(expires_at)?, holds)).filter(|_| odd.is_empty())
 }
 
-/// An entry of the outbox: for whom a slip is held, and `h<slip>:<at>` with, once it is parked, `:<reason>`.
-pub fn held(user: &str, value: &str) -> Option<OutboxEntry> {
-    let (slip, at, parked) = hold(value.strip_prefix('h')?)?;
-    Some(OutboxEntry { hold: Hold { slip, user: user.parse().ok()?, at }, parked: parked.map(str::to_owned) })
+/// The outbox among the fields of the hash of a part.
+pub fn holds(part: &BTreeMap<String, String>) -> impl Iterator<Item = OutboxEntry> {
+    let expires_at = part.get(fields::EXPIRES_AT).and_then(|expires_at| timestamp(expires_at)).unwrap_or_default();
+    let users = part.iter().filter(|(user, _)| !user.starts_with(fields::PREFIX));
+    users.filter_map(move |(user, entry)| held(user, entry, expires_at))
 }
 
-/// A hold as the hash of a part keeps it, without its `h`: the slip, since when, and why it is parked, if it is.
-fn hold(text: &str) -> Option<(u32, Timestamp, Option<&str>)> {
+/// An entry of the outbox: for whom a slip is held, and `h<slip>:<left>` with, once it is parked, `:<reason>`. The packet expires at
+/// `expires_at`.
+pub fn held(user: &str, value: &str, expires_at: Timestamp) -> Option<OutboxEntry> {
+    let (slip, left, parked) = hold(value.strip_prefix('h')?)?;
+    let hold = Hold { slip, user: user.parse().ok()?, at: expires_at.before(left) };
+    Some(OutboxEntry { hold, parked: parked.map(str::to_owned) })
+}
+
+/// A hold as the hash of a part keeps it, without its `h`: the slip, how long before the expiry it was held, and why it is parked, if it is.
+fn hold(text: &str) -> Option<(u32, Duration, Option<&str>)> {
     let mut fields = text.splitn(3, ':');
-    Some((number(fields.next()?)?, timestamp(fields.next()?)?, fields.next()))
+    Some((number(fields.next()?)?, milliseconds(fields.next()?)?, fields.next()))
+}
+
+fn milliseconds(text: &str) -> Option<Duration> {
+    number(text).map(Duration::from_millis)
 }
 
 fn timestamp(text: &str) -> Option<Timestamp> {

@@ -1,5 +1,4 @@
 use std::fmt;
-use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -30,6 +29,8 @@ const DECISIONS_PER_CALL: usize = 500;
 const COUNTED_AT_ONCE: usize = 64;
 
 static GRAB: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/grab.lua")));
+static RELEASE: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/release.lua")));
+static TIDY: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/tidy.lua")));
 static RECONCILE: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/reconcile.lua")));
 static LOAD: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/load.lua")));
 static VIEW: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/view.lua")));
@@ -94,26 +95,29 @@ impl<S: Server> RedisStore<S> {
 }
 
 impl<S: Server> HotStore for RedisStore<S> {
-    /// In a cluster a script's keys lie in one slot. Elsewhere it may have any, and fewer, longer calls are cheaper.
-    fn lane(&self, partition: Partition) -> u32 {
-        if self.server.is_cluster() { partition.index() } else { 0 }
+    /// In a cluster a script's keys lie in one slot. Elsewhere it may have any, and fewer, longer calls are cheaper. Guarded parts are
+    /// grabbed in calls of their own, because those cost Redis more.
+    fn lane(&self, part: PartId) -> u32 {
+        let node = if self.server.is_cluster() { part.partition().index() } else { 0 };
+        2 * node + u32::from(part.packet.is_guarded())
     }
 
     async fn grab_each(&self, asks: &[Ask]) -> Result<Vec<Option<Vec<GrabAnswer>>>, HotStoreError> {
-        if asks.is_empty() {
-            return Ok(Vec::new());
-        }
+        let Some((first, _)) = asks.first() else { return Ok(Vec::new()) };
+        let is_guarded = first.packet.is_guarded();
+        debug_assert!(asks.iter().all(|(part, _)| part.packet.is_guarded() == is_guarded), "parts of two lanes");
         let keys_of = |(part, _): &Ask| {
-            let PartKeys { part, pending, tries, known, .. } = PartKeys::of(*part);
-            [part, pending, tries, known]
+            let PartKeys { part, free, pending, tries, .. } = PartKeys::of(*part);
+            [part, free, pending].into_iter().chain(is_guarded.then_some(tries))
         };
         let mut call = GRAB.call(&asks.iter().flat_map(keys_of).collect::<Vec<_>>());
+        call = call.arg(if is_guarded { "guarded" } else { "open" });
         for (_, grabbers) in asks {
             call = call.arg(grabbers.len());
             for Grabber { user, .. } in grabbers {
                 call = call.arg(user.as_str());
             }
-            for Grabber { passphrase, .. } in grabbers {
+            for Grabber { passphrase, .. } in grabbers.iter().filter(|_| is_guarded) {
                 call = call.arg(passphrase.map(|digest| hex::encode(digest.0)).unwrap_or_default());
             }
         }
@@ -143,13 +147,21 @@ impl<S: Server> HotStore for RedisStore<S> {
         let mut chunks = decisions.chunks(DECISIONS_PER_CALL);
         let first = chunks.next().unwrap_or_default();
         for decisions in std::iter::once(first).chain(chunks) {
-            let mut call = reconcile_call(&keys, &slips, decisions);
+            let mut call = RECONCILE
+                .call(&[&keys.part, &keys.free, &keys.known, &keys.pending])
+                .arg(&keys.name)
+                .arg(slips.start)
+                .arg(slips.end)
+                .arg(decisions.len());
+            for decision in decisions {
+                call = call.arg(decision_text(decision));
+            }
             // The script needs no others: their decision confirms them, is in another call, or is still to come.
             let owners: HashMap<u32, &Owner> =
                 decisions.iter().map(|decision| (decision.slip, &decision.owner)).collect();
             let gives_way = |hold: &&Hold| owners.get(&hold.slip).is_some_and(|owner| owner.user() != Some(&hold.user));
             for hold in resolved.iter().filter(gives_way) {
-                call = call.arg(hold_text(hold));
+                call = call.arg(format!("{} {}", hold.slip, hold.user));
             }
             let state = self.call(&call).await?;
             reconciled = reply::reconciled(state).ok_or_else(|| unreadable("reconcile.lua"))?;
@@ -158,9 +170,19 @@ impl<S: Server> HotStore for RedisStore<S> {
     }
 
     async fn release(&self, part: PartId, count: u32, hold: &Hold) -> Result<(), HotStoreError> {
-        let call = reconcile_call(&PartKeys::of(part), &part.slips(count), &[]).arg(hold_text(hold));
-        let state = self.call(&call).await?;
-        reply::reconciled(state).map(drop).ok_or_else(|| unreadable("reconcile.lua"))
+        let keys = PartKeys::of(part);
+        let call = RELEASE
+            .call(&[&keys.part, &keys.free, &keys.known, &keys.pending])
+            .arg(&keys.name)
+            .arg(part.slips(count).start)
+            .arg(hold.slip)
+            .arg(hold.user.as_str());
+        Ok(self.call(&call).await?)
+    }
+
+    async fn tidy(&self, part: PartId) -> Result<(), HotStoreError> {
+        let keys = PartKeys::of(part);
+        Ok(self.call(&TIDY.call(&[&keys.part, &keys.pending]).arg(&keys.name)).await?)
     }
 
     async fn load(
@@ -170,14 +192,20 @@ impl<S: Server> HotStore for RedisStore<S> {
         is_closed: bool,
         decisions: &[Decision],
     ) -> Result<Loaded, HotStoreError> {
+        if terms.guard != Guard::default() && !part.packet.is_guarded() {
+            // A grab would not ask its guard.
+            return Err(unreadable("the packet's id"));
+        }
         let keys = PartKeys::of(part);
         let slips = part.slips(terms.count);
-        let fields = term_fields(terms, is_closed);
+        let fields = term_fields(terms);
         let mut call = LOAD
-            .call(&[&keys.part, &keys.known])
+            .call(&[&keys.part, &keys.free, &keys.known])
             .arg(slips.start)
             .arg(slips.end)
+            .arg(terms.expires_at.ms())
             .arg(terms.expires_at.after(REMEMBER_AFTER_EXPIRY).ms())
+            .arg(if is_closed { "1" } else { "" })
             .arg(fields.len());
         for (field, value) in fields {
             call = call.arg(field).arg(value);
@@ -189,7 +217,8 @@ impl<S: Server> HotStore for RedisStore<S> {
     }
 
     async fn close(&self, part: PartId) -> Result<bool, HotStoreError> {
-        let state = self.call(&CLOSE.call(&[&PartKeys::of(part).part])).await?;
+        let keys = PartKeys::of(part);
+        let state = self.call(&CLOSE.call(&[&keys.part, &keys.free])).await?;
         reply::closed(state).ok_or_else(|| unreadable("close.lua"))
     }
 
@@ -237,12 +266,11 @@ impl<S: Server> HotStore for RedisStore<S> {
         Ok(Backlog { holds, oldest: since })
     }
 
-    async fn outbox(&self, part: PartId, least_age: Duration) -> Result<Vec<OutboxEntry>, HotStoreError> {
-        let keys = PartKeys::of(part);
-        let least_ms = u64::try_from(least_age.as_millis()).unwrap_or(u64::MAX);
-        let holds: Vec<(String, String)> = self.call(&OUTBOX.call(&[&keys.part]).arg(least_ms)).await?;
-        let read = |(user, hold): &(String, String)| {
-            let held = reply::held(user, hold);
+    async fn outbox(&self, part: PartId) -> Result<Vec<OutboxEntry>, HotStoreError> {
+        let reply: Vec<String> = self.call(&OUTBOX.call(&[&PartKeys::of(part).part])).await?;
+        let (expires_at, holds) = reply::outbox(&reply).ok_or_else(|| unreadable("outbox.lua"))?;
+        let read = |[user, hold]: &[String; 2]| {
+            let held = reply::held(user, hold, expires_at);
             if held.is_none() {
                 tracing::error!(%part, "not a hold: hongbao-admin packet shows it");
             }
@@ -276,21 +304,6 @@ fn ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A call of the script that reconciles a part of these slips; holds may follow.
-fn reconcile_call(keys: &PartKeys, slips: &Range<u32>, decisions: &[Decision]) -> Call {
-    let call = RECONCILE
-        .call(&[&keys.part, &keys.known, &keys.pending])
-        .arg(&keys.name)
-        .arg(slips.start)
-        .arg(slips.end)
-        .arg(decisions.len());
-    decisions.iter().fold(call, |call, decision| call.arg(decision_text(decision)))
-}
-
-fn hold_text(hold: &Hold) -> String {
-    format!("{} {}", hold.slip, hold.user)
-}
-
 fn decision_text(decision: &Decision) -> String {
     let owner = decision.owner.user().map_or("", UserId::as_str);
     format!("{} {} {} {owner}", decision.slip, decision.amount, decision.at.ms())
@@ -303,23 +316,16 @@ const fn ack_text(ack: AckMode) -> &'static str {
     }
 }
 
-/// The terms as the hash of a part has them.
-fn term_fields(terms: &Terms, is_closed: bool) -> Vec<(String, String)> {
+/// The acknowledgement and the guard as the hash of a part has them.
+fn term_fields(terms: &Terms) -> Vec<(String, String)> {
     let guard = &terms.guard;
     let field = |name: &str, value: String| (name.to_owned(), value);
-    let mut fields = vec![
-        field(fields::EXPIRES_AT, terms.expires_at.ms().to_string()),
-        field(fields::ACK_MODE, ack_text(terms.ack).to_owned()),
-    ];
+    let mut fields = vec![field(fields::ACK_MODE, ack_text(terms.ack).to_owned())];
     fields.extend(guard.starts_at.map(|start| field(fields::STARTS_AT, start.ms().to_string())));
-    fields.extend(is_closed.then(|| field(fields::CLOSED, "1".to_owned())));
     fields.extend(guard.passphrase.map(|digest| field(fields::PASSPHRASE, hex::encode(digest.0))));
     if let Some(recipients) = &guard.recipients {
         fields.push(field(fields::RECIPIENTS, "1".to_owned()));
         fields.extend(recipients.iter().map(|user| (format!("{}{user}", fields::RECIPIENT), String::new())));
-    }
-    if is_closed || *guard != Guard::default() {
-        fields.push(field(fields::GUARDED, "1".to_owned()));
     }
     fields
 }
@@ -334,8 +340,8 @@ impl From<RedisError> for HotStoreError {
     }
 }
 
-/// What came from the hot store is none of what it may be. The log gets only the name of what it is: the rest has users' ids.
+/// What came from a store is none of what it may be. The log gets only the name of what it is: the rest has users' ids.
 fn unreadable(what: &str) -> HotStoreError {
-    let message = format!("{what}: the hot store gave what the engine cannot read");
+    let message = format!("{what}: a store gave what the engine cannot use");
     HotStoreError::Impossible(Arc::from(Box::<dyn std::error::Error + Send + Sync>::from(message)))
 }

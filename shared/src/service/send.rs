@@ -178,6 +178,8 @@ impl<T: Table, H: HotStore> SendPacket<T, H> {
         let id = PacketId::new(created_at, part_count(request.count), random);
         let id = if request.wants_ticket { id.with_ticket() } else { id };
         let id = if request.limit.is_some() { id.with_limit() } else { id };
+        let has_guard = request.starts_at.is_some() || request.passphrase.is_some() || request.recipients.is_some();
+        let id = if has_guard { id.with_guard() } else { id };
         Terms {
             id,
             sender: request.sender,

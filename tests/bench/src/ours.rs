@@ -172,7 +172,7 @@ impl OneUser {
             let found = hot.grab(part, &[grabber]).await?;
             match found.as_deref() {
                 Some([GrabAnswer::Held { slip, .. }]) => return Ok(Got::Slip((*slip).into())),
-                Some([GrabAnswer::Nothing { .. }]) => {}
+                Some([GrabAnswer::SoldOut { .. }]) => {}
                 other => return Err(format!("a grab ended with {other:?}").into()),
             }
         }

@@ -3,8 +3,10 @@
 mod cluster;
 mod single;
 
+use std::collections::BTreeMap;
+
 use redis::cmd;
-use shared::redis::held;
+use shared::redis::holds;
 use shared::redis::test_server::{TestServer, poll};
 
 pub use cluster::Cluster;
@@ -104,8 +106,8 @@ impl Hot {
         for server in servers {
             left.extend(server.command::<Vec<String>>(cmd("KEYS").arg("*pending*")).await);
             for key in server.command::<Vec<String>>(cmd("KEYS").arg("*:part:*")).await {
-                let fields: Vec<(String, String)> = server.command(cmd("HGETALL").arg(&key)).await;
-                if fields.iter().any(|(user, claim)| held(user, claim).is_some()) {
+                let fields: BTreeMap<String, String> = server.command(cmd("HGETALL").arg(&key)).await;
+                if holds(&fields).next().is_some() {
                     left.push(key);
                 }
             }

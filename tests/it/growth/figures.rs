@@ -9,7 +9,7 @@ use shared::domain::PartId;
 use shared::ledger::keys::{DUE_AT, DUE_SHARD};
 use shared::memory::MemoryTable;
 use shared::ports::{Batch, Item, Key, Query, Table, TableError, TransactError, Write};
-use shared::redis::{Call, Connection, PartKeys, RedisError, RedisStore, Server, free_slips};
+use shared::redis::{Call, Connection, PartKeys, RedisError, RedisStore, Server};
 use tokio::runtime::Runtime;
 
 /// A figure of an action.
@@ -270,8 +270,7 @@ impl RedisCounters {
 
     /// How many slips of a part are free.
     pub fn free_slips(&mut self, part: PartId) -> usize {
-        let hash = cmd("HGETALL").arg(PartKeys::of(part).part).query(&mut self.connection).unwrap();
-        free_slips(&hash).unwrap().len()
+        cmd("LLEN").arg(PartKeys::of(part).free).query(&mut self.connection).unwrap()
     }
 
     /// The bytes of Redis' memory that all its keys take.

@@ -165,6 +165,7 @@ impl Place {
     }
 
     async fn holds(&self, process: &Process, part: PartId, count: usize) -> Vec<Hold> {
+        let terms = process.ledger.packet(part.packet).await.unwrap().expect("a packet").terms;
         let mut holds = Vec::with_capacity(count);
         while holds.len() < count {
             let many = GRABS_PER_CALL.min(count - holds.len());
@@ -172,8 +173,8 @@ impl Place {
             let grabbers: Vec<Grabber> = (0..many).map(grabber).collect();
             let answers = process.hot.grab(part, &grabbers).await.unwrap().unwrap();
             for (Grabber { user, .. }, answer) in grabbers.into_iter().zip(answers) {
-                let GrabAnswer::Held { slip, at, .. } = answer else { panic!("{answer:?}") };
-                holds.push(Hold { slip, user, at });
+                let GrabAnswer::Held { slip, left, .. } = answer else { panic!("{answer:?}") };
+                holds.push(Hold { slip, user, at: terms.expires_at.before(left) });
             }
         }
         holds

@@ -52,13 +52,14 @@ async fn a_load_replaces_what_an_earlier_load_left() {
     on_both(async |rig| {
         let packet = Packet::of(4);
         let keys = packet.keys();
-        let () = rig.run(["HSET", &keys.part, fields::SLIP_COUNT, "9", fields::CLOSED, "1"]).await;
-        let () = rig.run(["HSET", &keys.part, fields::OTHER_RANGES, "3:4;", "ann", "g1:1:1"]).await;
+        let () = rig.run(["HSET", &keys.part, fields::SLIP_COUNT, "9", fields::WORD, "c1"]).await;
+        let () = rig.run(["HSET", &keys.part, "ann", "g1:1:1"]).await;
+        let () = rig.run(["RPUSH", &keys.free, "3", "7"]).await;
         let () = rig.run(["SETBIT", &keys.known, "2", "1"]).await;
         rig.load(&packet, &[refunded(0)]).await;
         let state = rig.state(packet.part).await;
         assert_eq!((state.free, state.decided, state.claims.len()), (vec![1, 2, 3], [0].into(), 0));
-        assert_eq!((&*state.terms[fields::SLIP_COUNT], state.terms.get(fields::CLOSED)), ("4", None));
+        assert_eq!((&*state.terms[fields::SLIP_COUNT], state.terms.get(fields::WORD)), ("4", None));
     })
     .await;
 }
@@ -108,7 +109,7 @@ async fn the_largest_part_loads_with_all_its_decisions() {
         // Also with as many recipients as possible.
         let users: Vec<String> = (0..500).map(user).collect();
         let mut guarded = packet.for_recipients(&users.iter().map(String::as_str).collect::<Vec<_>>());
-        guarded.part.packet = Packet::of(100_000).terms.id;
+        guarded.part.packet = Packet::of(100_000).terms.id.with_guard();
         guarded.terms.id = guarded.part.packet;
         rig.load(&guarded, &decisions).await;
         assert_eq!(
@@ -128,13 +129,17 @@ async fn a_part_is_forgotten_in_time_but_not_while_it_has_holds() {
         let forgotten = i64::try_from(expires.after(AN_HOUR).ms()).unwrap();
         let expiry = async |key| rig.run::<i64, _>(["PEXPIRETIME", key]).await;
         rig.load(&packet, &[refunded(1)]).await;
-        assert_eq!((expiry(&keys.part).await, expiry(&keys.known).await), (forgotten, forgotten));
+        let free_until = i64::try_from(expires.ms()).unwrap();
+        assert_eq!((expiry(&keys.part).await, expiry(&keys.free).await), (forgotten, free_until));
         for user in ["ann", "bob"] {
             rig.hold(&packet, user).await;
         }
-        assert_eq!((expiry(&keys.part).await, expiry(&keys.pending).await, expiry(&keys.known).await), (-1, -1, -1));
+        assert_eq!(
+            (expiry(&keys.part).await, expiry(&keys.pending).await, expiry(&keys.free).await),
+            (-1, -1, free_until)
+        );
         rig.reconcile(&packet, &[won(0, "ann")], &[]).await;
-        assert_eq!((expiry(&keys.part).await, expiry(&keys.known).await), (-1, -1));
+        assert_eq!(expiry(&keys.part).await, -1);
         rig.reconcile(&packet, &[won(2, "bob")], &[]).await;
         assert_eq!((expiry(&keys.part).await, expiry(&keys.known).await), (forgotten, forgotten));
         // A hold again, until long after expiry; then the part is forgotten together with the hold.
@@ -165,16 +170,53 @@ async fn a_load_makes_a_lost_bitmap_anew() {
             rig.load(&packet, &[refunded(1), won(3, "bob")]).await;
             let state = rig.state(packet.part).await;
             assert_eq!((state.decided, &*state.terms[fields::KNOWN_COUNT]), ([1, 3].into(), "2"));
-            assert_eq!((state.free, state.held), (before.free, before.held), "all else stays");
+            let free: Vec<u32> = before.free.into_iter().filter(|slip| *slip != 3).collect();
+            assert_eq!((state.free, state.held), (free, before.held), "all else stays");
             let forgotten = i64::try_from(packet.terms.expires_at.after(AN_HOUR).ms()).unwrap();
-            let expiry = rig.run::<i64, _>(["PEXPIRETIME", &keys.known]).await;
-            assert_eq!(expiry, if has_holds { -1 } else { forgotten });
+            assert_eq!(rig.run::<i64, _>(["PEXPIRETIME", &keys.known]).await, forgotten);
         }
     })
     .await;
 }
 
-/// As after a load that Redis interrupted, because its memory was full.
+/// The loader has read the ledger before Cat's claim.
+#[tokio::test]
+async fn a_load_makes_a_lost_list_anew() {
+    on_both(async |rig| {
+        for is_bitmap_lost in [false, true] {
+            let packet = Packet::of(6);
+            let keys = packet.keys();
+            rig.load(&packet, &[refunded(1)]).await;
+            for user in ["ann", "bob", "cat"] {
+                rig.hold(&packet, user).await;
+            }
+            rig.reconcile(&packet, &[won(3, "cat")], &[]).await;
+            let () = rig.run(["DEL", &keys.free]).await;
+            assert_eq!(rig.grab(&packet, "eve").await, GONE);
+            if is_bitmap_lost {
+                let () = rig.run(["DEL", &keys.known]).await;
+            }
+            // Slip 2, which Bob holds, is somebody else's. Nothing of Ann's changes.
+            rig.load(&packet, &[refunded(1), won(2, "zoe")]).await;
+            let state = rig.state(packet.part).await;
+            assert_eq!((state.free, state.decided), (vec![4, 5], [1, 2, 3].into()), "{is_bitmap_lost}");
+            assert_eq!((state.held.into_keys().collect::<Vec<_>>(), state.is_pending), (vec![0], true));
+            assert!(matches!(rig.grab(&packet, "zoe").await, GrabAnswer::Confirmed(_)));
+            assert_eq!(rig.hold(&packet, "eve").await.slip, 4);
+        }
+        // A closed part has no list, whatever the loader knows.
+        let packet = Packet::of(2);
+        rig.load(&packet, &[]).await;
+        assert!(rig.store.close(packet.part).await.unwrap());
+        let () = rig.run(["DEL", &packet.keys().known]).await;
+        rig.load(&packet, &[]).await;
+        assert_eq!(rig.state(packet.part).await.free, [0; 0]);
+        assert_eq!(rig.grab(&packet, "eve").await, GrabAnswer::Closed { certain: false });
+    })
+    .await;
+}
+
+/// Of a hash that was lost, a grab leaves nothing.
 #[tokio::test]
 async fn a_part_without_an_expiry_is_not_loaded_for_any_call() {
     on_both(async |rig| {
@@ -183,9 +225,11 @@ async fn a_part_without_an_expiry_is_not_loaded_for_any_call() {
         rig.load(&packet, &[won(1, "ann")]).await;
         for _ in 0..2 {
             let () = rig.run(["HDEL", &keys.part, fields::EXPIRES_AT]).await;
-            let grabbers = [grabber("ann"), grabber("bob")];
+            let grabbers = [grabber("bob"), grabber("cat")];
             assert_eq!(rig.store.grab(packet.part, &grabbers[..1]).await.unwrap(), None);
+            let () = rig.run(["HDEL", &keys.part, fields::EXPIRES_AT]).await;
             assert_eq!(rig.store.grab(packet.part, &grabbers).await.unwrap(), None);
+            let () = rig.run(["HDEL", &keys.part, fields::EXPIRES_AT]).await;
             assert_eq!(rig.store.report(packet.part).await.unwrap(), None);
             assert!(!rig.store.close(packet.part).await.unwrap());
             let () = rig.run(["ZADD", &keys.pending, "1", &keys.name]).await;
@@ -226,9 +270,9 @@ async fn all_keys_of_a_part_have_one_slot() {
     let rig = Rig::in_a_cluster().await;
     for count in [1, 1_001, 100_000] {
         for part in Packet::of(count).terms.id.parts() {
-            let PartKeys { name: _, part: hash, known, pending, tries, loading } = PartKeys::of(part);
+            let PartKeys { name: _, part: hash, free, known, pending, tries, loading } = PartKeys::of(part);
             let mut slots = BTreeSet::new();
-            for key in [hash, known, pending, tries, loading] {
+            for key in [hash, free, known, pending, tries, loading] {
                 slots.insert(slot(&rig, &key).await);
             }
             assert_eq!(slots.len(), 1, "{part}");
@@ -264,6 +308,7 @@ impl Rig {
                 let read = match &*kind {
                     "string" => cmd("GET").arg(&key).clone(),
                     "hash" => cmd("HGETALL").arg(&key).clone(),
+                    "list" => cmd("LRANGE").arg(&key).arg(0).arg(-1).clone(),
                     "zset" => cmd("ZRANGE").arg(&key).arg(0).arg(-1).arg("WITHSCORES").clone(),
                     other => panic!("{key} has type {other}"),
                 };
@@ -311,7 +356,6 @@ async fn without_replicas_a_grab_is_refused_as_a_whole() {
 #[tokio::test]
 async fn a_damaged_queue_refuses_a_grab_as_a_whole() {
     on_both_unshared(async |rig| {
-        // A slip that was put back makes another range the first.
         let packet = Packet::of(2);
         rig.load(&packet, &[]).await;
         rig.hold(&packet, "ann").await;
@@ -367,7 +411,7 @@ async fn a_full_memory_refuses_writes_as_a_whole() {
             assert_eq!(rig.grab(&sold_out, "zoe").await, SOLD_OUT);
         }
         assert_eq!(rig.report(&packet).await.held_count, 2);
-        let hold = rig.store.outbox(waiting.part, Duration::ZERO).await.unwrap().remove(0).hold;
+        let hold = rig.store.outbox(waiting.part).await.unwrap().remove(0).hold;
         assert_eq!(reconcile(&waiting, &[won(0, "zoe")], &[hold]).await.unwrap(), Reconciled::Loaded);
         assert!(!rig.state(waiting.part).await.is_pending);
         // Reconciles: a claim, a slip that becomes free, a refund, and a decision that a rollback had lost.

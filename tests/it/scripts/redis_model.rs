@@ -15,7 +15,7 @@ use super::*;
 const COMMANDS: usize = 4_000;
 
 /// Every command that the scripts or the store use, with the kinds of its arguments.
-const FORMS: [(&str, &[Kind]); 26] = [
+const FORMS: [(&str, &[Kind]); 35] = [
     ("BITCOUNT", &[Kind::Key]),
     ("DEL", &[Kind::Key]),
     ("DEL", &[Kind::Key, Kind::Key]),
@@ -31,8 +31,17 @@ const FORMS: [(&str, &[Kind]); 26] = [
     ("HMGET", &[Kind::Key, Kind::Word, Kind::Word]),
     ("HSET", &[Kind::Key, Kind::Word, Kind::Number]),
     ("HSET", &[Kind::Key, Kind::Word, Kind::Word, Kind::Word, Kind::Number]),
+    ("LLEN", &[Kind::Key]),
+    ("LPUSH", &[Kind::Key, Kind::Word]),
+    ("LRANGE", &[Kind::Key, Kind::Number, Kind::Number]),
+    ("LREM", &[Kind::Key, Kind::Number, Kind::Word]),
     ("PERSIST", &[Kind::Key]),
+    ("PEXPIRE", &[Kind::Key, Kind::Time]),
     ("PEXPIREAT", &[Kind::Key, Kind::Time]),
+    ("RPOP", &[Kind::Key]),
+    ("RPOP", &[Kind::Key, Kind::Number]),
+    ("RPUSH", &[Kind::Key, Kind::Word, Kind::Number]),
+    ("RPUSH", &[Kind::Key, Kind::Word, Kind::Word, Kind::Word]),
     ("SET", &[Kind::Key, Kind::Word]),
     ("SET", &[Kind::Key, Kind::Word, Kind::Option, Kind::Option, Kind::Time]),
     ("SETBIT", &[Kind::Key, Kind::Number, Kind::Number]),
@@ -79,7 +88,9 @@ fn command(random: &mut StdRng) -> Vec<String> {
     match random.random_range(0..20) {
         0 => drop(words.pop()),
         // These have options that no script uses.
-        1 if !["BITCOUNT", "PEXPIREAT", "ZRANGE"].contains(&words[0].as_str()) => words.push(Kind::Word.draw(random)),
+        1 if !["BITCOUNT", "PEXPIRE", "PEXPIREAT", "ZRANGE"].contains(&words[0].as_str()) => {
+            words.push(Kind::Word.draw(random))
+        }
         _ => {}
     }
     words

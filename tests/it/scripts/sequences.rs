@@ -75,10 +75,10 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A snapshot of a part's keys.
+/// A snapshot of a part's keys, each with its expiry.
 #[derive(Clone, Debug)]
 struct Kept {
-    keys: Vec<Option<Vec<u8>>>,
+    keys: Vec<Option<(Vec<u8>, i64)>>,
     is_pending: bool,
 }
 
@@ -156,9 +156,6 @@ impl<'a> Sequence<'a> {
             }
             Step::Expire => {
                 self.is_expired = true;
-                for part in &mut self.parts {
-                    part.terms.expires_at = now();
-                }
                 self.let_expire().await;
             }
         }
@@ -177,10 +174,12 @@ impl<'a> Sequence<'a> {
             Call::Load { part, known } => {
                 let part = &self.parts[*part];
                 let decisions = &self.decisions[..known.index(decisions + 1)];
-                let loaded = self.rig.store.load(part.part, &part.terms, false, decisions).await.unwrap();
+                let expires_at = if self.is_expired { now() } else { part.terms.expires_at };
+                let terms = Terms { expires_at, ..part.terms.clone() };
+                let loaded = self.rig.store.load(part.part, &terms, false, decisions).await.unwrap();
                 let is_loaded = self.rig.state(part.part).await.terms.contains_key(fields::EXPIRES_AT);
-                assert_eq!(loaded == Loaded::Yes, is_loaded);
-                assert!(is_loaded || self.is_expired);
+                assert!(is_loaded || loaded == Loaded::Expired);
+                assert!(self.is_expired || loaded == Loaded::Yes);
             }
             Call::Park { part, hold } => {
                 if !self.holds.is_empty() {
@@ -200,15 +199,23 @@ impl<'a> Sequence<'a> {
         for (Grabber { user, .. }, found) in grabbers.into_iter().zip(found) {
             match found {
                 GrabAnswer::Confirmed(claim) => assert_eq!(self.claim(&user), Some(&claim.decision(&user))),
-                GrabAnswer::Held { slip, at, fresh } => {
+                GrabAnswer::Held { slip, left, fresh } => {
                     assert!(slips.contains(&slip));
                     assert!(!fresh || !self.is_expired, "a slip after expiry");
+                    let at = packet.terms.expires_at.before(left);
                     self.holds.push((part, Hold { slip, user, at }));
                 }
-                GrabAnswer::Nothing { expired, certain } => {
-                    assert_eq!(expired, self.is_expired);
+                GrabAnswer::Gone { certain } => {
+                    assert!(self.is_expired, "{user} was told of a loss");
+                    assert_eq!(certain, packet.terms.ack == AckMode::Redis);
+                }
+                GrabAnswer::SoldOut { certain } | GrabAnswer::Over { certain, .. } => {
+                    let is_refunded = self.decisions.iter().any(|decision| decision.owner == Owner::Refunded);
+                    let is_over = matches!(found, GrabAnswer::Over { .. });
+                    assert!(!is_over || is_refunded, "{user} was told of a refund");
+                    assert!(state.free.is_empty(), "{user} was denied a free slip");
                     if packet.terms.ack == AckMode::Redis {
-                        assert!(certain && (expired || state.free.is_empty()), "{user} was denied a free slip");
+                        assert!(certain);
                         continue;
                     }
                     let is_final = slips.clone().all(|slip| self.decision(slip).is_some());
@@ -225,7 +232,7 @@ impl<'a> Sequence<'a> {
     /// Reconciles a part with decisions, and settles all of its holds.
     async fn reconcile(&self, part: usize, decisions: &[Decision]) {
         let part = self.parts[part].part;
-        let held = self.rig.store.outbox(part, Duration::ZERO).await.unwrap();
+        let held = self.rig.store.outbox(part).await.unwrap();
         let held: Vec<Hold> = held.into_iter().map(|held| held.hold).collect();
         let reconciled = self.rig.store.reconcile(part, SLIPS, decisions, &held).await.unwrap();
         let state = self.rig.state(part).await;
@@ -242,21 +249,23 @@ impl<'a> Sequence<'a> {
 
     async fn keep(&self, part: usize) -> Kept {
         let packet = &self.parts[part];
-        let PartKeys { part: hash, known, .. } = packet.keys();
+        let PartKeys { part: hash, free, known, .. } = packet.keys();
         let mut keys = Vec::new();
-        for key in [hash, known] {
-            keys.push(self.rig.run(["DUMP", &key]).await);
+        for key in [hash, free, known] {
+            let value: Option<Vec<u8>> = self.rig.run(["DUMP", &key]).await;
+            let expiry: i64 = self.rig.run(["PEXPIRETIME", &key]).await;
+            keys.push(value.map(|value| (value, expiry.max(0))));
         }
         Kept { keys, is_pending: self.rig.state(packet.part).await.is_pending }
     }
 
     async fn restore(&self, part: usize, kept: &Kept) {
-        let PartKeys { name, part: hash, known, pending, .. } = self.parts[part].keys();
-        for (key, value) in [hash, known].iter().zip(&kept.keys) {
+        let PartKeys { name, part: hash, free, known, pending, .. } = self.parts[part].keys();
+        for (key, value) in [hash, free, known].iter().zip(&kept.keys) {
             let () = self.rig.run(["DEL", key]).await;
-            if let Some(value) = value {
+            if let Some((value, expiry)) = value {
                 let mut restore = cmd("RESTORE");
-                restore.arg(key).arg(0).arg(value);
+                restore.arg(key).arg(expiry).arg(value).arg("ABSTTL");
                 let () = self.rig.connection.run(&restore.into()).await.unwrap();
             }
         }
@@ -273,9 +282,7 @@ impl<'a> Sequence<'a> {
 
     async fn let_expire(&self) {
         for part in &self.parts {
-            if self.rig.state(part.part).await.terms.contains_key(fields::EXPIRES_AT) {
-                self.rig.expire(part.part).await;
-            }
+            self.rig.expire(part.part).await;
         }
     }
 
@@ -296,7 +303,8 @@ impl<'a> Sequence<'a> {
     /// Every hold was answered before, and is pending.
     fn check_outbox(&self, state: &State) {
         for OutboxEntry { hold, .. } in state.held.values() {
-            assert!(self.holds.iter().any(|(_, seen)| seen == hold), "{hold:?} was never given");
+            let is_it = |seen: &Hold| seen.slip == hold.slip && seen.user == hold.user;
+            assert!(self.holds.iter().any(|(_, seen)| is_it(seen)), "{hold:?} was never given");
         }
         assert!(state.held.is_empty() || state.is_pending, "a hold out of the queue");
     }
@@ -319,7 +327,7 @@ impl<'a> Sequence<'a> {
 
     /// A confirmed claim has a decision.
     fn check_claims(&self, state: &State) {
-        for (user, value) in state.claims.iter().filter(|(user, value)| held(user, value).is_none()) {
+        for (user, value) in state.claims.iter().filter(|(_, value)| !value.starts_with('h')) {
             let decision = self.claim(&id(user)).expect("a decision");
             assert_eq!(*value, format!("g{}:{}:{}", decision.slip, decision.amount, decision.at.ms()));
         }

@@ -209,8 +209,8 @@ fn has_reached(world: &World, terms: &Terms, user: &UserId) -> bool {
 pub fn judge_start(world: &World, packet: PacketId, found: &[GrabAnswer]) {
     let Some(terms) = world.terms(packet) else { return };
     for answer in found {
-        if let GrabAnswer::Held { at, .. } = answer
-            && is_before_start(world, &terms, *at)
+        if let GrabAnswer::Held { left, .. } = answer
+            && is_before_start(world, &terms, terms.expires_at.before(*left))
         {
             world.violated(Kind::Start, format!("of {packet}: {answer:?}"));
         }

@@ -89,6 +89,10 @@ pub fn now<V>(future: impl Future<Output = V>) -> V {
 }
 
 impl HotStore for SimHot {
+    fn lane(&self, part: PartId) -> u32 {
+        part.partition().index()
+    }
+
     /// The parts of a call are faulty one by one, so each goes by itself.
     async fn grab_each(&self, asks: &[Ask]) -> Answer<Vec<Option<Vec<GrabAnswer>>>> {
         let mut answers = Vec::new();
@@ -112,6 +116,10 @@ impl HotStore for SimHot {
     async fn release(&self, part: PartId, count: u32, hold: &Hold) -> Answer<()> {
         let hold = hold.clone();
         self.call(part, "release", move |hot| now(hot.release(part, count, &hold))).await
+    }
+
+    async fn tidy(&self, part: PartId) -> Answer<()> {
+        self.call(part, "tidy", move |hot| now(hot.tidy(part))).await
     }
 
     async fn load(&self, part: PartId, terms: &Terms, is_closed: bool, decisions: &[Decision]) -> Answer<Loaded> {
@@ -174,10 +182,10 @@ impl HotStore for SimHot {
         backlog
     }
 
-    async fn outbox(&self, part: PartId, least_age: Duration) -> Answer<Vec<OutboxEntry>> {
+    async fn outbox(&self, part: PartId) -> Answer<Vec<OutboxEntry>> {
         let mutant = self.world.mutant;
         let outbox = move |hot: &MemoryHot| {
-            let held = now(hot.outbox(part, least_age));
+            let held = now(hot.outbox(part));
             HotMutant::after_outbox(mutant, hot, part);
             held
         };

@@ -304,12 +304,15 @@ impl HotMutant {
     /// Changes an answer of grab.
     pub fn after_grab(&self, part: PartId, found: &mut GrabAnswer) {
         match found {
-            GrabAnswer::Held { slip, at, .. } if self.is(Mutant::UnconfirmedAnswer) => {
-                if let Some(amount) = self.amount(part, *slip) {
-                    *found = GrabAnswer::Confirmed(Claim { slip: *slip, amount: Amount::new(amount), at: *at });
+            GrabAnswer::Held { slip, left, .. } if self.is(Mutant::UnconfirmedAnswer) => {
+                if let Some(terms) = self.world.terms(part.packet)
+                    && let Some(amount) = self.amount(part, *slip)
+                {
+                    let at = terms.expires_at.before(*left);
+                    *found = GrabAnswer::Confirmed(Claim { slip: *slip, amount: Amount::new(amount), at });
                 }
             }
-            GrabAnswer::Nothing { certain, .. } if self.is(Mutant::UncertainNegative) => *certain = true,
+            GrabAnswer::SoldOut { certain } if self.is(Mutant::UncertainNegative) => *certain = true,
             _ => {}
         }
     }
@@ -344,7 +347,8 @@ impl HotMutant {
     /// Runs before a load.
     pub fn before_load(mutant: Option<Mutant>, hot: &MemoryHot, part: PartId) {
         if mutant == Some(Mutant::LoaderOverwrites) {
-            tamper(hot, &["DEL", &PartKeys::of(part).part]);
+            let PartKeys { part, free, .. } = PartKeys::of(part);
+            tamper(hot, &["DEL", &part, &free]);
         }
     }
 
@@ -380,11 +384,12 @@ fn put_back(hot: &MemoryHot, part: PartId, slip: u32, user: &UserId) {
     if !hot.server().holds(part).contains(&(slip, user.clone())) {
         return;
     }
-    let key = PartKeys::of(part).part;
-    let others = hot.server().part(part).remove(fields::OTHER_RANGES).unwrap_or_default();
-    tamper(hot, &["HDEL", &key, user.as_str()]);
-    tamper(hot, &["HINCRBY", &key, fields::HELD_COUNT, "-1"]);
-    tamper(hot, &["HSET", &key, fields::OTHER_RANGES, &format!("{others}{slip}:{};", slip + 1)]);
+    let expires_at = hot.server().part(part).remove(fields::EXPIRES_AT).unwrap_or_default();
+    let PartKeys { part, free, .. } = PartKeys::of(part);
+    tamper(hot, &["HDEL", &part, user.as_str()]);
+    tamper(hot, &["HINCRBY", &part, fields::HELD_COUNT, "-1"]);
+    tamper(hot, &["LPUSH", &free, &slip.to_string()]);
+    tamper(hot, &["PEXPIREAT", &free, &expires_at]);
 }
 
 /// The claim that a transaction writes: packet, slip, user.

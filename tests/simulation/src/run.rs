@@ -475,6 +475,8 @@ impl Run {
         let (random, seed) = bytes.split_at(10);
         let created_at = process.clock.now();
         let id = PacketId::new(created_at, parts, random.try_into().expect("ten bytes"));
+        let has_guard = new.starts_at.is_some() || new.passphrase.is_some() || new.recipients.is_some();
+        let id = if has_guard { id.with_guard() } else { id };
         Terms {
             id,
             sender: new.sender,

@@ -337,7 +337,7 @@ impl World {
         self.restore(&older);
     }
 
-    /// All of the hot store goes back to an earlier state, or one node of it, or all keys of one kind.
+    /// All of the hot store goes back to an earlier state, or one node of it, or all keys of one kind or two.
     fn restore(&self, earlier: &Keyspace) {
         let server = self.primaries[0].server();
         match self.chance.between(0..=9) {
@@ -347,8 +347,10 @@ impl World {
                 server.restore_some(earlier, |key| partition_of(key).index() % nodes == lost);
             }
             _ => {
-                let kind = self.chance.pick(&["part", "known", "pending"]).as_bytes();
-                server.restore_some(earlier, |key| key.split(|byte| *byte == b':').nth(2) == Some(kind));
+                let kind = || self.chance.pick(&["part", "free", "known", "pending", "tries"]).as_bytes();
+                let lost = [kind(), kind()];
+                let is_lost = |kind: &[u8]| lost.contains(&kind);
+                server.restore_some(earlier, |key| key.split(|byte| *byte == b':').nth(2).is_some_and(is_lost));
                 self.requeue();
             }
         }

@@ -17,14 +17,14 @@ const FOUND: [(Mutant, u64, Kind); 23] = [
     (Mutant::NoClaimDecision, 0, Kind::Answer),
     (Mutant::CountedRefund, 4, Kind::Conservation),
     (Mutant::AcknowledgedBeforeCommit, 6, Kind::Promise),
-    (Mutant::UnconfirmedAnswer, 1, Kind::Promise),
-    (Mutant::UncertainNegative, 381, Kind::Promise),
+    (Mutant::UnconfirmedAnswer, 2, Kind::Promise),
+    (Mutant::UncertainNegative, 3499, Kind::Promise),
     (Mutant::FreshTime, 4, Kind::Promise),
-    (Mutant::PutBackAfterTimeout, 1736, Kind::Promise),
+    (Mutant::PutBackAfterTimeout, 712, Kind::Promise),
     (Mutant::AmountFromRedis, 6, Kind::Decision),
-    (Mutant::SettledEarly, 54, Kind::Decision),
+    (Mutant::SettledEarly, 39, Kind::Decision),
     (Mutant::RedisBeforeLedger, 0, Kind::Answer),
-    (Mutant::LoaderOverwrites, 50, Kind::Promise),
+    (Mutant::LoaderOverwrites, 46, Kind::Promise),
     (Mutant::RefundWithoutDraining, 174, Kind::Promise),
     (Mutant::KeyNotReread, 0, Kind::Answer),
     (Mutant::SeedAtExpiry, 2, Kind::Secrecy),
@@ -35,7 +35,7 @@ const FOUND: [(Mutant, u64, Kind); 23] = [
     (Mutant::CountedApart, 2, Kind::Limit),
     (Mutant::StartByProcessClock, 125, Kind::Start),
     (Mutant::EndedTwice, 9, Kind::Answer),
-    (Mutant::LimitReadBefore, 2456, Kind::Limit),
+    (Mutant::LimitReadBefore, 5357, Kind::Limit),
 ];
 
 fn threads() -> usize {

@@ -173,7 +173,7 @@ impl Scene {
     /// Parks all holds of a packet.
     async fn park(&self, terms: &Terms) {
         for part in terms.id.parts() {
-            for held in self.hot.outbox(part, Duration::ZERO).await.unwrap() {
+            for held in self.hot.outbox(part).await.unwrap() {
                 self.hot.park(part, &held.hold, "by the test").await.unwrap();
             }
         }

@@ -2,108 +2,141 @@
 --
 -- KEYS  per part
 --       1  the part's hash
---       2  its partition's queue
---       3  its counts of wrong passphrases
---       4  its bitmap of known decisions
--- ARGV  per part
+--       2  the list of its free slips
+--       3  its partition's queue
+--       4  its counts of wrong passphrases, if the parts are guarded
+-- ARGV  1   'open': no part has a guard; 'guarded': each has one
+--       per part
 --       1   the number of users, at least one
---       2…  the users (none twice), then as many digests of their passphrases, or ''
+--       2…  the users (none twice); if the parts are guarded, then as many digests of their passphrases, or ''
 --
--- Returns one string: the time in milliseconds, then ';' and an answer for each part. It is '-' if the part is not loaded, else one
--- answer per user, in order, separated by ',':
---   h<slip>:<at>           the slip that was held for them before, not known to be in the ledger; parked: then ':' and the reason
+-- Returns one string: the parts, separated by ';'. Each is '-' if the part is not loaded, else one answer per user, in order, separated
+-- by ','. `certain` is 1 if "no slip" can no longer change for them: every slip has a known decision, or the packet's grabs are answered
+-- on the hot store's word. Times that are left are in milliseconds.
+--   <slip>:<left>          a slip that is held for them from now on; so much is left until the packet expires
+--   h<slip>:<left>         the slip that was held for them before, not known to be in the ledger; parked: then ':' and the reason
 --   g<slip>:<amount>:<at>  their confirmed claim: the answer for ever, also after expiry
 --   r                      refused: no recipient
---   c0, c1                 the operator has closed the packet; 1 if "no slip" is certain, as below
---   n<start>               refused: not before this time
---   p, t<ms>               refused: wrong passphrase, too many of these for another <ms>
---   e0, e1                 no slip, because the packet has expired; 1 if that is certain, because every slip has a known decision, or
---                          because the packet's grabs are answered on the hot store's word
---   s0, s1                 no slip, because the packet is sold out
---   <slip>                 a slip that is held for them as of that time
+--   n<start>:<left>        refused: not before this time, which is so far ahead
+--   p, t<left>             refused: wrong passphrase, too many of these for so long
+--   s<certain>             no slip: every one is taken
+--   e<certain>:<expiry>    no slip: one went back, as happens after the expiry, which is then, or after a close
+--   c<certain>             no slip: the operator has closed the packet
+--   x<certain>             no slip is free, and not every one is taken: the packet has expired, or its list was lost
+--
+-- The list expires with the packet, so it is the clock: without a list there is no slip.
 --
 -- Scripts do not roll back. So everything that can refuse a part comes before its first write, and Redis refuses that write when
 -- its memory is full. If one part is refused, users before may have a hold by then; their next grab finds it.
 
-local TRIES_MAX, TRIES_MS = 10, 60000
+local call = redis.call
 
-local call, format = redis.call, string.format
-local time = call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local at = format('%d', now)
-
--- The refusal of a digest that may be wrong, or nil. Wrong ones are counted in a key of its own, which Redis forgets after a minute: the
--- part does not grow or change by guesses. A missing passphrase is refused too, but it is no guess.
-local function passphrase_refusal(tries, user, digest, passphrase)
-  if digest == '' then return 'p' end
-  local counted = call('HMGET', tries, '$tries_end', user)
-  local tries_end, count = tonumber(counted[1]), tonumber(counted[2]) or 0
-  if not tries_end or now >= tries_end then tries_end, count = nil, 0 end
-  if count >= TRIES_MAX then return format('t%d', tries_end - now) end
-  if digest == passphrase then return nil end
-  if tries_end then
-    call('HINCRBY', tries, user, '1')
-  else
-    call('HSET', tries, '$tries_end', format('%d', now + TRIES_MS), user, '1')
-    -- Redis forgets a key after its last millisecond.
-    call('PEXPIREAT', tries, format('%d', now + TRIES_MS - 1))
+-- Counts `count` holds that follow, with a write that a full memory refuses. The first hold of a part puts it into the queue, and keeps
+-- Redis from forgetting it. Returns false if the part is not loaded.
+local function expect(part, queue, left, count)
+  if call('HINCRBY', part, '$held_count', count) > count then return true end
+  local expires = call('HGET', part, '$expires_at')
+  if not expires then
+    call('DEL', part)
+    return false
   end
-  return 'p'
+  local entry = {'ZADD', queue, 'NX', string.format('%d', expires - left), part:match(':part:(.+)')}
+  if type(redis.pcall(unpack(entry))) == 'table' then
+    -- The queue is damaged. The second time, the error ends the script.
+    call('HINCRBY', part, '$held_count', -count)
+    call(unpack(entry))
+  end
+  call('PERSIST', part)
+  return true
 end
 
--- The answers of a part for the `count` users from ARGV[first] on. It reads what only some need when the first of them needs it.
-local function grab(part, pending, tries, known, first, count)
-  local TERMS = 5
-  local found = call(
-    'HMGET', part, '$expires_at', '$guarded', '$next_free', '$range_end', '$held_count', unpack(ARGV, first, first + count - 1)
-  )
-  local expires, slip, range_end, held = found[1], found[3], found[4], found[5]
-  if not expires then return '-' end
-  local starts, closed, recipients, passphrase
-  if found[2] then starts, closed, recipients, passphrase = unpack(call('HMGET', part, '$starts_at', '$closed', '$recipients', '$passphrase')) end
-
-  local is_open, is_early = now < tonumber(expires), starts and now < tonumber(starts)
-  local others, certain, has_moved
-  local answers, holds, size = {}, {}, 0
-  for i = 1, count do
-    local user, answer = ARGV[first + i - 1], found[TERMS + i]
-    if not answer and not certain and (closed or not is_open or slip == range_end) then
-      local rest = call('HMGET', part, '$other_ranges', '$ack_mode', '$slip_count', '$known_count')
-      others, certain = rest[1], (rest[2] == 'redis' or rest[3] == rest[4]) and '1' or '0'
-    end
-    if not answer and recipients and call('HEXISTS', part, '$recipient' .. user) == 0 then answer = 'r' end
-    if not answer and closed then answer = 'c' .. certain end
-    if not answer and is_early then answer = 'n' .. starts end
-    if not answer and passphrase then answer = passphrase_refusal(tries, user, ARGV[first + count + i - 1], passphrase) end
-    if not answer and not is_open then answer = 'e' .. certain end
-    if not answer and slip == range_end then
-      local from, to, rest = others:match('(%d+):(%d+);(.*)')
-      if from then slip, range_end, others, has_moved = from, to, rest, true else answer = 's' .. certain end
-    end
-    if not answer then
-      holds[size + 1], holds[size + 2], size = user, 'h' .. slip .. ':' .. at, size + 2
-      answer, slip = slip, format('%d', slip + 1)
-    end
-    answers[i] = answer
+-- One user, as most calls have.
+if ARGV[1] == 'open' and not ARGV[4] then
+  local part, free, user = KEYS[1], KEYS[2], ARGV[3]
+  local answer = call('HGET', part, user)
+  if answer then return answer end
+  local left = call('PTTL', free)
+  if left > 0 then
+    if not expect(part, KEYS[3], left, 1) then return '-' end
+    answer = call('RPOP', free) .. ':' .. left
+    call('HSET', part, user, 'h' .. answer)
+    return answer
   end
+  local word = call('HGET', part, '$word')
+  if word then return word end
+end
 
-  if size > 0 then
-    -- The part becomes pending. It does not expire until its outbox is empty. A damaged queue refuses this first write.
-    if held == '0' then
-      call('ZADD', pending, 'NX', at, part:match(':part:(.+)'))
-      call('PERSIST', part)
-      call('PERSIST', known)
+local TRIES_MAX, TRIES_MS = 10, 60000
+
+-- Why there is no slip where the part has no word for it.
+local function no_slip(part)
+  local terms = call('HMGET', part, '$expires_at', '$ack_mode', '$slip_count', '$known_count', '$held_count')
+  if not terms[1] then return '-' end
+  local slips, known = tonumber(terms[3]), tonumber(terms[4])
+  return (known + terms[5] < slips and 'x' or 's') .. ((terms[2] == 'redis' or known == slips) and '1' or '0')
+end
+
+-- The refusal of a digest that may be wrong, or nil. Wrong ones are counted in a key of its own, which Redis forgets a minute after the
+-- first: the part does not grow or change by guesses. A missing passphrase is refused too, but it is no guess.
+local function passphrase_refusal(tries, user, digest, passphrase)
+  if digest == '' then return 'p' end
+  local count = tonumber(call('HGET', tries, user)) or 0
+  if count < TRIES_MAX then
+    if digest == passphrase then return nil end
+    call('HINCRBY', tries, user, '1')
+  end
+  if call('PTTL', tries) < 0 then call('PEXPIRE', tries, TRIES_MS) end
+  if count < TRIES_MAX then return 'p' end
+  return 't' .. math.max(call('PTTL', tries), 1)
+end
+
+-- A function that says why the guard of a part refuses a user, or nil. Of a closed part only the recipients count.
+local function guard_of(part, tries, left, word)
+  local starts, expires, recipients, passphrase = unpack(call('HMGET', part, '$starts_at', '$expires_at', '$recipients', '$passphrase'))
+  local is_closed = word and word:sub(1, 1) == 'c'
+  local early = starts and expires and left - (expires - starts) or 0
+  return function(user, digest)
+    if recipients and call('HEXISTS', part, '$recipient' .. user) == 0 then return 'r' end
+    if is_closed then return nil end
+    if early > 0 then return 'n' .. starts .. ':' .. early end
+    if passphrase then return passphrase_refusal(tries, user, digest, passphrase) end
+  end
+end
+
+-- The answers of a part for the `count` users from ARGV[first] on.
+local function grab(part, free, queue, tries, first, count)
+  local found = call('HMGET', part, '$word', unpack(ARGV, first, first + count - 1))
+  local word, left = found[1], call('PTTL', free)
+  local refusal = tries and guard_of(part, tries, left, word)
+  local answers, wanting = {}, {}
+  for i = 1, count do
+    answers[i] = found[1 + i] or refusal and refusal(ARGV[first + i - 1], ARGV[first + count + i - 1])
+    if not answers[i] then wanting[#wanting + 1] = i end
+  end
+  local taken = 0
+  if left > 0 and wanting[1] then
+    taken = math.min(#wanting, call('LLEN', free))
+    if not expect(part, queue, left, taken) then return '-' end
+    local slips, holds = call('RPOP', free, taken), {}
+    for n, slip in ipairs(slips) do
+      local i, hold = wanting[n], slip .. ':' .. left
+      answers[i], holds[2 * n - 1], holds[2 * n] = hold, ARGV[first + i - 1], 'h' .. hold
     end
-    if has_moved then call('HSET', part, '$range_end', range_end, '$other_ranges', others) end
-    call('HSET', part, '$next_free', slip, '$held_count', format('%d', held + size / 2), unpack(holds))
+    call('HSET', part, unpack(holds))
+  end
+  if wanting[taken + 1] then
+    word = word or no_slip(part)
+    if word == '-' then return '-' end
+    for n = taken + 1, #wanting do answers[wanting[n]] = word end
   end
   return table.concat(answers, ',')
 end
 
-local parts, next_arg = {}, 1
-for i = 1, #KEYS / 4 do
+local is_guarded = ARGV[1] == 'guarded'
+local parts, next_arg, size = {}, 2, is_guarded and 4 or 3
+for k = 1, #KEYS, size do
   local count = tonumber(ARGV[next_arg])
-  parts[i] = grab(KEYS[4 * i - 3], KEYS[4 * i - 2], KEYS[4 * i - 1], KEYS[4 * i], next_arg + 1, count)
-  next_arg = next_arg + 1 + 2 * count
+  parts[#parts + 1] = grab(KEYS[k], KEYS[k + 1], KEYS[k + 2], is_guarded and KEYS[k + 3], next_arg + 1, count)
+  next_arg = next_arg + 1 + (is_guarded and 2 or 1) * count
 end
-return at .. ';' .. table.concat(parts, ';')
+return table.concat(parts, ';')

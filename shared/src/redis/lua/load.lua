@@ -1,83 +1,96 @@
--- load: makes a part ready for grabs: every slip is then either free or has a known decision. Of a part that is loaded, it only makes a
--- bitmap anew that Redis has lost. (A part that holds something is loaded: a hash with holds does not expire.)
+-- load: makes a part ready for grabs: every slip is then free, held, or has a known decision. Of a part that is loaded it makes anew what
+-- Redis has lost: the bitmap, or the list of free slips.
 --
 -- KEYS  1   the part's hash
---       2   its bitmap of known decisions
+--       2   the list of its free slips
+--       3   its bitmap of known decisions
 -- ARGV  1   its first slip
 --       2   the slip after its last
---       3   when Redis forgets it, in milliseconds
---       4   the number of fields that follow
---       5…  fields of the terms, each with its value; `expires_at` is among them
+--       3   when the packet expires, in milliseconds
+--       4   when Redis forgets the part, in milliseconds
+--       5   '1' if the operator has closed the packet, else ''
+--       6   the number of fields that follow
+--       7…  fields of the terms, each with its value
 --       …   then the decisions known so far: a line "<slip> <amount> <at> <owner>" for each, owner '' for a refund
 --
 -- Returns
 --   0  it is expired: an expired part is not loaded again
 --   1  it is loaded, now or before
 
-local call, format = redis.call, string.format
-local part, known = KEYS[1], KEYS[2]
-local first, past, forget, count = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
+local call = redis.call
+local part, free, known = KEYS[1], KEYS[2], KEYS[3]
+local first, past, expires, forget, count = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4], 2 * ARGV[6]
 
 -- Values in one call: Lua's stack holds some 8,000.
 local CHUNK = 1000
 
-local fields, expires = {}, nil
-for i = 5, 3 + 2 * count, 2 do
-  if ARGV[i] == '$expires_at' then
-    expires = ARGV[i + 1]
-  else
-    fields[#fields + 1], fields[#fields + 2] = ARGV[i], ARGV[i + 1]
-  end
+local is_loaded = call('HEXISTS', part, '$expires_at') == 1
+if is_loaded and call('EXISTS', known) == 1 and (call('EXISTS', free) == 1 or call('HEXISTS', part, '$word') == 1) then return 1 end
+
+-- The first write, which Redis refuses when its memory is full. With an expiry that is past, Redis deletes the list at once.
+call('RPUSH', free, '0')
+call('PEXPIREAT', free, expires)
+if call('EXISTS', free) == 0 then return 0 end
+call('DEL', free)
+
+local fields = {}
+if not is_loaded then
+  call('DEL', part, known)
+  for i = 7, 6 + count do fields[#fields + 1] = ARGV[i] end
+  for _, term in ipairs({'$expires_at', expires, '$forget_at', forget, '$slip_count', past - first}) do fields[#fields + 1] = term end
 end
-local is_decided, decided = {}, 0
-for line in ARGV[5 + 2 * count]:gmatch('[^\n]+') do
+local function is_here(slip) return slip >= first and slip < past end
+local function decided(slip)
+  if is_here(slip) then call('SETBIT', known, slip - first, 1) end
+end
+-- One bit beyond the slips: the bitmap exists also without a decision.
+call('SETBIT', known, past - first, 0)
+for line in ARGV[7 + count]:gmatch('[^\n]+') do
   local slip, amount, at, owner = line:match('(%d+) (%d+) (%d+) (.*)')
-  local number = tonumber(slip)
-  if number >= first and number < past and not is_decided[number] then
-    is_decided[number], decided = true, decided + 1
-  end
+  decided(tonumber(slip))
   if owner ~= '' then fields[#fields + 1], fields[#fields + 2] = owner, 'g' .. slip .. ':' .. amount .. ':' .. at end
 end
-
-local function write_bitmap()
-  -- One bit beyond the slips: the bitmap exists also without a decision.
-  call('SETBIT', known, past - first, 0)
-  for slip in pairs(is_decided) do call('SETBIT', known, slip - first, 1) end
+for i = 1, #fields, CHUNK do call('HSET', part, unpack(fields, i, math.min(i + CHUNK - 1, #fields))) end
+-- What users of a loaded part have. The loader may have read the ledger before some of these claims. A hold gives way to a decision.
+local holds, is_held, held = {}, {}, 0
+if is_loaded then
+  local all = call('HGETALL', part)
+  for i = 1, #all, 2 do
+    local kind, slip = all[i + 1]:match('^([gh])(%d+):')
+    if all[i]:sub(1, 1) == '#' then kind = nil end
+    if kind == 'g' then decided(tonumber(slip)) end
+    if kind == 'h' then holds[all[i]] = tonumber(slip) end
+  end
+end
+local bits = call('GET', known)
+local function is_known(slip)
+  local place = slip - first
+  return math.floor(bits:byte(math.floor(place / 8) + 1) / 2 ^ (7 - place % 8)) % 2 == 1
+end
+for user, slip in pairs(holds) do
+  if is_here(slip) and is_known(slip) then
+    call('HDEL', part, user)
+  else
+    is_held[slip], held = true, held + 1
+  end
 end
 
-if call('HEXISTS', part, '$expires_at') == 1 then
-  if call('EXISTS', known) == 0 then
-    call('HSET', part, '$known_count', format('%d', decided))
-    write_bitmap()
-    if call('HGET', part, '$held_count') == '0' then call('PEXPIREAT', known, forget) end
-  end
+local known_count = call('BITCOUNT', known)
+call('HSET', part, '$held_count', held, '$known_count', known_count)
+call('PEXPIREAT', known, forget)
+if held == 0 then call('PEXPIREAT', part, forget) end
+local is_final = known_count == past - first
+local ack, word = unpack(call('HMGET', part, '$ack_mode', '$word'))
+local is_closed = ARGV[5] == '1' or word and word:sub(1, 1) == 'c'
+if is_closed or is_final then
+  call('HSET', part, '$word', (is_closed and 'c' or 's') .. ((is_final or ack == 'redis') and '1' or '0'))
   return 1
 end
-local time = call('TIME')
-if time[1] * 1000 + math.floor(time[2] / 1000) >= tonumber(expires) then return 0 end
-
--- The free slips, as ranges: the first one in fields of its own, from which a grab takes, the others in one text.
-local ranges, from = {}, nil
-for slip = first, past do
-  local is_free = slip < past and not is_decided[slip]
-  if is_free then
-    from = from or slip
-  elseif from then
-    ranges[#ranges + 1] = format('%d:%d;', from, slip)
-    from = nil
-  end
+-- The last of the list is the next to be taken.
+local slips = {}
+for slip = past - 1, first, -1 do
+  if not is_held[slip] and not is_known(slip) then slips[#slips + 1] = slip end
 end
-local next_free, range_end = (table.remove(ranges, 1) or format('%d:%d;', past, past)):match('(%d+):(%d+)')
-
--- From here on writes, the first of which Redis refuses when its memory is full; `expires_at`, which says that the part is
--- loaded, comes last.
-call('HSET', part, '$held_count', '0')
-call('DEL', part, known)
-call('HSET', part, '$slip_count', format('%d', past - first), '$known_count', format('%d', decided), '$held_count', '0', '$forget_at', forget)
-call('HSET', part, '$next_free', next_free, '$range_end', range_end, '$other_ranges', table.concat(ranges))
-for i = 1, #fields, CHUNK do call('HSET', part, unpack(fields, i, math.min(i + CHUNK - 1, #fields))) end
-write_bitmap()
-call('PEXPIREAT', known, forget)
-call('HSET', part, '$expires_at', expires)
-call('PEXPIREAT', part, forget)
+for i = 1, #slips, CHUNK do call('RPUSH', free, unpack(slips, i, math.min(i + CHUNK - 1, #slips))) end
+call('PEXPIREAT', free, expires)
 return 1

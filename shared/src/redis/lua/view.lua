@@ -12,9 +12,10 @@
 --        held    the number of its holds
 --        known   the bitmap
 
-local terms = redis.call('HMGET', KEYS[1], '$expires_at', '$closed', '$held_count')
-local known = redis.call('GET', KEYS[2])
-if not terms[1] or not known then return {} end
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-return {now, terms[2] and 1 or 0, tonumber(terms[3]), known}
+local part, known = KEYS[1], KEYS[2]
+local terms = redis.call('HMGET', part, '$expires_at', '$forget_at', '$word', '$held_count')
+-- Redis always forgets the bitmap at that time, so what is left says what time it is.
+local left = redis.call('PTTL', known)
+if not terms[1] or left < 0 then return {} end
+local is_closed = terms[3] and terms[3]:sub(1, 1) == 'c'
+return {terms[2] - left, is_closed and 1 or 0, tonumber(terms[4]), redis.call('GET', known)}

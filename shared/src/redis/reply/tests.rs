@@ -10,36 +10,41 @@ fn returns(script: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn the_header_of_grab_lists_every_answer_and_every_one_reads() {
-    let at = Timestamp::from_ms(7);
+    let (at, left) = (Timestamp::from_ms(7), Duration::from_millis(59));
+    let over = |certain| GrabAnswer::Over { expires_at: Timestamp::from_ms(99), certain };
     let expected = [
-        ("h<slip>:<at>", GrabAnswer::Held { slip: 3, at, fresh: false }),
-        ("g<slip>:<amount>:<at>", GrabAnswer::Confirmed(Claim { slip: 3, amount: Amount::new(520), at })),
-        ("r", GrabAnswer::Refused(Refusal::NotARecipient)),
-        ("c0", GrabAnswer::Closed { certain: false }),
-        ("c1", GrabAnswer::Closed { certain: true }),
-        ("n<start>", GrabAnswer::NotStarted { starts_at: Timestamp::from_ms(69), left: Duration::from_millis(60) }),
-        ("p", GrabAnswer::Refused(Refusal::WrongPassphrase)),
-        ("t<ms>", GrabAnswer::Refused(Refusal::TooManyTries { retry_after_ms: 59 })),
-        ("e0", GrabAnswer::Nothing { expired: true, certain: false }),
-        ("e1", GrabAnswer::Nothing { expired: true, certain: true }),
-        ("s0", GrabAnswer::Nothing { expired: false, certain: false }),
-        ("s1", GrabAnswer::Nothing { expired: false, certain: true }),
-        ("<slip>", GrabAnswer::Held { slip: 3, at: Timestamp::from_ms(9), fresh: true }),
+        ("<slip>:<left>", vec![GrabAnswer::Held { slip: 3, left, fresh: true }]),
+        ("h<slip>:<left>", vec![GrabAnswer::Held { slip: 3, left, fresh: false }]),
+        ("g<slip>:<amount>:<at>", vec![GrabAnswer::Confirmed(Claim { slip: 3, amount: Amount::new(520), at })]),
+        ("r", vec![GrabAnswer::Refused(Refusal::NotARecipient)]),
+        ("n<start>:<left>", vec![GrabAnswer::NotStarted { starts_at: Timestamp::from_ms(69), left }]),
+        ("p", vec![GrabAnswer::Refused(Refusal::WrongPassphrase)]),
+        ("t<left>", vec![GrabAnswer::Refused(Refusal::TooManyTries { retry_after_ms: 59 })]),
+        ("s<certain>", vec![GrabAnswer::SoldOut { certain: false }, GrabAnswer::SoldOut { certain: true }]),
+        ("e<certain>:<expiry>", vec![over(false), over(true)]),
+        ("c<certain>", vec![GrabAnswer::Closed { certain: false }, GrabAnswer::Closed { certain: true }]),
+        ("x<certain>", vec![GrabAnswer::Gone { certain: false }, GrabAnswer::Gone { certain: true }]),
     ];
     // Each line of the list is indented by three; what an answer means stands two further.
     let lines = returns(include_str!("../lua/grab.lua")).filter_map(|line| line.strip_prefix("   "));
     let listed = lines.filter(|line| !line.starts_with(' ')).filter_map(|line| line.split("  ").next());
     let listed: Vec<&str> = listed.flat_map(|answers| answers.split(", ")).collect();
     assert_eq!(listed, expected.clone().map(|(answer, _)| answer));
-    let mut answers = Vec::new();
-    for (answer, meaning) in &expected {
-        let example = answer.replace("<slip>", "3").replace("<amount>", "520").replace("<at>", "7");
-        answers.push(example.replace("<ms>", "59").replace("<start>", "69"));
-        assert_eq!(grabbed(&format!("9;{}", answers[answers.len() - 1])), Some(vec![Some(vec![meaning.clone()])]));
+    let (mut answers, mut all) = (Vec::new(), Vec::new());
+    for (answer, meanings) in expected {
+        for (certain, meaning) in ["0", "1"].into_iter().zip(meanings) {
+            let example = answer.replace("<slip>", "3").replace("<amount>", "520").replace("<at>", "7");
+            let example = example
+                .replace("<left>", "59")
+                .replace("<start>", "69")
+                .replace("<certain>", certain)
+                .replace("<expiry>", "99");
+            assert_eq!(grabbed(&example), Some(vec![Some(vec![meaning.clone()])]), "{example}");
+            answers.push(example);
+            all.push(meaning);
+        }
     }
-    let all: Vec<GrabAnswer> = expected.into_iter().map(|(_, meaning)| meaning).collect();
-    let answers = answers.join(",");
-    assert_eq!(grabbed(&format!("9;-;{answers};-")), Some(vec![None, Some(all), None]));
+    assert_eq!(grabbed(&format!("-;{};-", answers.join(","))), Some(vec![None, Some(all), None]));
 }
 
 #[test]
@@ -84,26 +89,40 @@ fn a_report_is_all_of_its_fields_or_nothing() {
 
 #[test]
 fn what_is_no_answer_does_not_read() {
-    for answer in " c c2 g g3:520 g3:520:7:8 g-1:520:7 h h3 n3:7 t t-1 s s-1 e2 x é".split(' ') {
-        assert_eq!(grabbed(&format!("9;{answer}")), None, "{answer}");
-    }
-    for answer in ["", "9", ";3", "x;3", "-1;3", "09;3", "9;3,", "9;,3", "9;-,3"] {
+    for answer in " c c2 g g3:520 g3:520:7:8 g-1:520:7 h h3 n3 n3: t t-1 s s-1 e2:9 e1 e1: x x:1 3 3: -1:7 é".split(' ')
+    {
         assert_eq!(grabbed(answer), None, "{answer}");
     }
-    for answer in ["g+3:520:7", "g3:+520:7", "g3:520:07", "h03:7", "h3:+7", "t+59", "t00", "s2", "+3", "03"] {
-        assert_eq!(grabbed(&format!("9;{answer}")), None, "{answer}");
+    for answer in ["3:7,", ",3:7", "-,3:7", "3:7;", ";3:7", "3:7;;3:7"] {
+        assert_eq!(grabbed(answer), None, "{answer}");
+    }
+    for answer in ["g+3:520:7", "g3:+520:7", "g3:520:07", "h03:7", "h3:+7", "t+59", "t00", "s2", "+3:7", "03:7", "3:07"]
+    {
+        assert_eq!(grabbed(answer), None, "{answer}");
     }
     for (user, value) in [("ann", "hx:7"), ("ann", "h+3:7"), ("ann", "h3"), ("ann", "3:7"), ("a#b", "h3:7"), ("", "")] {
-        assert_eq!(held(user, value), None, "{user} {value}");
+        assert_eq!(held(user, value, Timestamp::from_ms(9)), None, "{user} {value}");
     }
 }
 
 #[test]
 fn a_parked_hold_keeps_its_reason() {
-    let hold = Hold { slip: 3, user: "ann".parse().unwrap(), at: Timestamp::from_ms(7) };
-    assert_eq!(held("ann", "h3:7"), Some(OutboxEntry { hold: hold.clone(), parked: None }));
+    let expires_at = Timestamp::from_ms(9);
+    let hold = Hold { slip: 3, user: "ann".parse().unwrap(), at: Timestamp::from_ms(2) };
+    assert_eq!(held("ann", "h3:7", expires_at), Some(OutboxEntry { hold: hold.clone(), parked: None }));
     let parked = Some("no such slip: 4".to_owned());
-    assert_eq!(held("ann", "h3:7:no such slip: 4"), Some(OutboxEntry { hold, parked }));
-    let found = GrabAnswer::Held { slip: 3, at: Timestamp::from_ms(7), fresh: false };
-    assert_eq!(grabbed("9;h3:7:no such slip: 4"), Some(vec![Some(vec![found])]));
+    assert_eq!(held("ann", "h3:7:no such slip: 4", expires_at), Some(OutboxEntry { hold, parked }));
+    let found = GrabAnswer::Held { slip: 3, left: Duration::from_millis(7), fresh: false };
+    assert_eq!(grabbed("h3:7:no such slip: 4"), Some(vec![Some(vec![found])]));
+}
+
+#[test]
+fn an_outbox_has_an_expiry_and_pairs() {
+    let text = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    assert_eq!(outbox(&text(&[""])), Some((Timestamp::default(), &[][..])), "it is not loaded");
+    let full = text(&["9", "ann", "h3:7"]);
+    assert_eq!(outbox(&full), Some((Timestamp::from_ms(9), &[["ann".to_owned(), "h3:7".to_owned()]][..])));
+    for wrong in [&[][..], &["x"], &["9", "ann"], &["9", "ann", "h3:7", "bob"]] {
+        assert_eq!(outbox(&text(wrong)), None, "{wrong:?}");
+    }
 }

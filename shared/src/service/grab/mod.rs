@@ -265,9 +265,9 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
             let (word, is_certain) = match self.prober.probe(part, grabber.clone()).await? {
                 None => return Box::pin(self.load(part, grabber)).await,
                 Some(GrabAnswer::Confirmed(claim)) => return Ok(Pass::Done(replayed(claim))),
-                Some(GrabAnswer::Held { slip, at, fresh }) => {
-                    let hold = Hold { slip, user: grabber.user.clone(), at };
-                    return Box::pin(self.take(part, hold, fresh)).await.map_err(|failure| failure.holding(slip));
+                Some(GrabAnswer::Held { slip, left, fresh }) => {
+                    let taken = Box::pin(self.take(part, slip, left, &grabber.user, fresh)).await;
+                    return taken.map_err(|failure| failure.holding(slip));
                 }
                 Some(GrabAnswer::NotStarted { starts_at, left }) => {
                     let retry_after = left + self.stores.entropy.part_of(self.start_spread);
@@ -275,8 +275,16 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
                 }
                 Some(GrabAnswer::Refused(refusal)) => return Ok(Pass::Done(GrabOutcome::Refused(refusal))),
                 Some(GrabAnswer::Closed { certain }) => (NoSlip::Closed, certain),
-                Some(GrabAnswer::Nothing { expired: true, certain }) => (NoSlip::Expired, certain),
-                Some(GrabAnswer::Nothing { expired: false, certain }) => (NoSlip::SoldOut, certain),
+                Some(GrabAnswer::SoldOut { certain }) => (NoSlip::SoldOut, certain),
+                Some(GrabAnswer::Over { expires_at, certain }) => {
+                    let is_past = self.stores.clock.now() >= expires_at;
+                    (if is_past { NoSlip::Expired } else { NoSlip::SoldOut }, certain)
+                }
+                Some(GrabAnswer::Gone { certain }) => match Box::pin(self.loader.ensure(part)).await? {
+                    Ensured::Expired(_) => (NoSlip::Expired, certain),
+                    Ensured::AskAgain => return Ok(Pass::Again),
+                    Ensured::NotFound => return Ok(Pass::Done(GrabOutcome::NotFound)),
+                },
             };
             why = why.max(word);
             in_doubt |= PartSet::from(!is_certain) << part.index;
@@ -303,10 +311,11 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         Some(claim.map_or_else(|| no_slip(why), replayed))
     }
 
-    /// Brings a held slip to the ledger: only then is it the user's.
-    async fn take(&self, part: PartId, hold: Hold, fresh: bool) -> Result<Pass, Failure> {
+    /// Brings to the ledger a slip that was held for a user when so much was left until the expiry: only then is it theirs.
+    async fn take(&self, part: PartId, slip: u32, left: Duration, user: &UserId, fresh: bool) -> Result<Pass, Failure> {
         let terms = self.stores.packets.terms(part.packet).await?;
         let terms = terms.ok_or_else(|| Failure::defect(format!("{part}: a hold of a packet that does not exist")))?;
+        let hold = Hold { slip, user: user.clone(), at: terms.expires_at.before(left) };
         // The amount comes from the ledger, so nothing that the hot store says can change it.
         let Some(amount) = self.stores.packets.amount(part, &terms, hold.slip).await? else {
             return Box::pin(self.answer_impossible_hold(part, &terms, hold)).await.map(Pass::Done);

@@ -52,7 +52,7 @@ impl<H: HotStore> Prober<H> {
     /// What `part` has for `grabber`. The request is queued once this returns. The future only waits, so it is small.
     pub fn probe(&self, part: PartId, grabber: Grabber) -> impl Future<Output = Outcome> + use<H> {
         let (answer, answered) = oneshot::channel();
-        let lane = self.0.caller().0.lane(part.partition());
+        let lane = self.0.caller().0.lane(part);
         self.0.submit(lane, |queue| queue.push_back(Request { part, grabber, answer }));
         answered.map(|answer| answer.unwrap_or_else(|_| Err(Failure::unavailable("the call of this probe was lost"))))
     }

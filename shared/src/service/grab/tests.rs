@@ -200,7 +200,7 @@ mod reconciling {
     /// Reconciles the claims of `count` users at once. Returns how many calls that took.
     async fn calls(scene: &Scene) -> u64 {
         let reconciler = Reconciler::new(Arc::clone(&scene.hot), Box::new(|_, _| Box::pin(std::future::ready(()))));
-        let outbox = scene.hot.outbox(scene.part(), Duration::ZERO).await.unwrap();
+        let outbox = scene.hot.outbox(scene.part()).await.unwrap();
         scene.count();
         let done = outbox.into_iter().map(|entry| {
             let hold = entry.hold;

@@ -7,7 +7,7 @@ use futures::stream::{self, StreamExt};
 use tokio::time::{Instant, timeout};
 
 use super::Tally;
-use crate::domain::{Claim, Decision, Hold, Owner, PartId, Partition, Terms, UserId};
+use crate::domain::{AckMode, Claim, Decision, Hold, Owner, PartId, Partition, Terms, UserId};
 use crate::ledger::{CLAIMS_MAX, ClaimOutcome, ClaimRefusal, LedgerError};
 use crate::lock;
 use crate::ports::{Backlog, HotStore, OutboxEntry, Reconciled, Table};
@@ -167,24 +167,33 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
     /// Persists the holds of a part that are at least `least_age` old. A slip with a decision is only reconciled: a read costs less
     /// than a failed transaction. A parked hold is not tried again, but it ends like any other once its slip has a decision.
     pub async fn drain(&self, part: PartId, least_age: Duration, deadline: Instant) -> Result<Drained, Failure> {
-        let held = self.stores.hot.outbox(part, least_age).await?;
+        let mut held = self.stores.hot.outbox(part).await?;
         crash_point!("settle.after_outbox");
+        if held.is_empty() {
+            // Only the part's place in the queue is left.
+            self.stores.hot.tidy(part).await?;
+        }
         if held.is_empty() || Instant::now() >= deadline {
-            let left = self.left(part).await?;
-            if left.is_empty() {
-                // Nothing is held: only the part's place in the queue is left.
-                self.stores.hot.reconcile(part, 0, &[], &[]).await?;
+            return Ok(Drained::new(0, &held));
+        }
+        let Some(terms) = self.stores.packets.terms(part.packet).await? else {
+            for held in held.iter().filter(|held| held.parked.is_none()) {
+                self.park(part, &held.hold, "no such packet").await?;
             }
-            return Ok(Drained::new(0, &left));
+            return Ok(Drained::new(0, &self.stores.hot.outbox(part).await?));
+        };
+        // No grab commits the holds of a packet that is answered on the hot store's word, so there is nobody to wait for.
+        if terms.ack == AckMode::Ledger && least_age > Duration::ZERO {
+            let now = self.stores.hot.report(part).await?.map(|report| report.now);
+            // A hold from the future is one of another server, before a failover: its age is unknown.
+            let is_young = |at| now.is_some_and(|now| at <= now && now.since(at) < least_age);
+            held.retain(|held| !is_young(held.hold.at));
+        }
+        if held.is_empty() {
+            return Ok(Drained::new(0, &self.stores.hot.outbox(part).await?));
         }
         let mut open: Vec<Hold> =
             held.iter().filter(|held| held.parked.is_none()).map(|held| held.hold.clone()).collect();
-        let Some(terms) = self.stores.packets.terms(part.packet).await? else {
-            for hold in &open {
-                self.park(part, hold, "no such packet").await?;
-            }
-            return Ok(Drained::new(0, &self.left(part).await?));
-        };
         let holds: Vec<Hold> = held.into_iter().map(|held| held.hold).collect();
         let mut decisions = self.stores.ledger.decisions(part.packet, holds.iter().map(|hold| hold.slip)).await?;
         crash_point!("settle.after_decisions");
@@ -227,12 +236,7 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         if let Reconciled::Final = reconciled {
             lock(&self.finals).push(part);
         }
-        Ok(Drained::new(persisted, &self.left(part).await?))
-    }
-
-    /// All holds that a part has left, also the youngest.
-    async fn left(&self, part: PartId) -> Result<Vec<OutboxEntry>, Failure> {
-        Ok(self.stores.hot.outbox(part, Duration::ZERO).await?)
+        Ok(Drained::new(persisted, &self.stores.hot.outbox(part).await?))
     }
 
     /// The claim that a hold is to become. If there is no such slip, there is none, and the hold is parked.

@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use crate::domain::{Hold, PartId, Terms};
 use crate::ports::{HotStore, Reconciled, Table};
 use crate::service::{Failure, Stores};
@@ -20,7 +18,7 @@ impl<T: Table, H: HotStore> Rebuild<T, H> {
     /// Loads a part if it is absent and not expired, closes it if the packet `is_closed`, and applies all decisions of its slips.
     pub async fn part(&self, part: PartId, terms: &Terms, is_closed: bool) -> Result<Reconciled, Failure> {
         // The holds are read before the decisions, so that these resolve only holds that were there.
-        let held = self.stores.hot.outbox(part, Duration::ZERO).await?;
+        let held = self.stores.hot.outbox(part).await?;
         let holds: Vec<Hold> = held.into_iter().map(|held| held.hold).collect();
         let decisions = self.stores.ledger.decisions(part.packet, part.slips(terms.count)).await?;
         self.stores.hot.load(part, terms, is_closed, &decisions).await?;

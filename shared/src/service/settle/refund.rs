@@ -10,10 +10,12 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::{Run, Settle, Tally};
-use crate::domain::{AckMode, Amount, Decision, Owner, PacketId, PartId, Partition, Summary, Terms, Timestamp, UserId};
+use crate::domain::{
+    AckMode, Amount, Decision, Hold, Owner, PacketId, PartId, Partition, Summary, Terms, Timestamp, UserId,
+};
 use crate::ledger::{Due, REFUND_SLIPS_MAX, RefundOutcome, due_shard};
 use crate::lock;
-use crate::ports::{HotStore, Table};
+use crate::ports::{HotStore, HotStoreError, Table};
 use crate::service::Failure;
 
 /// Large packets (of more than one part) that get a portion at once, while a due shard may still have packets of one part.
@@ -396,6 +398,12 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         Ok(())
     }
 
+    /// Applies the decisions of a settled part. Whatever is still held there gives way to them.
+    async fn reconcile_part(&self, part: PartId, terms: &Terms, decisions: &[Decision]) -> Result<(), HotStoreError> {
+        let holds: Vec<Hold> = self.stores.hot.outbox(part).await?.into_iter().map(|entry| entry.hold).collect();
+        self.stores.hot.reconcile(part, terms.count, decisions, &holds).await.map(drop)
+    }
+
     /// Applies the decisions of a settled packet to the hot store, which then answers without the ledger. If the hot store cannot
     /// be reached, grabs are answered from the ledger.
     async fn reconcile(&self, terms: &Terms, decisions: &[Decision]) {
@@ -403,7 +411,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
             let slips = part.slips(terms.count);
             let decisions: Vec<Decision> =
                 decisions.iter().filter(|decision| slips.contains(&decision.slip)).cloned().collect();
-            if let Err(error) = self.stores.hot.reconcile(part, terms.count, &decisions, &[]).await {
+            if let Err(error) = self.reconcile_part(part, terms, &decisions).await {
                 tracing::warn!(%part, error = crate::error_chain(&error), "a settled packet was not reconciled");
                 return;
             }

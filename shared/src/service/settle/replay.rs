@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use crate::domain::{Claim, Decision, Hold, PartId, Partition, Signer};
 use crate::ledger::{ClaimOutcome, ClaimRefusal, LedgerError};
 use crate::ports::{HotStore, OutboxEntry, Table};
@@ -38,7 +36,7 @@ impl<T: Table, H: HotStore> Replay<T, H> {
     pub async fn parked(&self, partition: Partition) -> Result<Vec<(PartId, OutboxEntry)>, Failure> {
         let mut parked = Vec::new();
         for part in self.stores.hot.pending_parts(partition).await? {
-            let held = self.stores.hot.outbox(part, Duration::ZERO).await?;
+            let held = self.stores.hot.outbox(part).await?;
             parked.extend(held.into_iter().filter(|held| held.parked.is_some()).map(|held| (part, held)));
         }
         Ok(parked)

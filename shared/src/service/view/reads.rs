@@ -170,7 +170,7 @@ impl<T: Table, H: HotStore> Reads<T, H> {
                 let report = hot.report(part).await?;
                 let held = report.as_ref().map_or(0, |report| report.held_count);
                 let has_promises = ack == AckMode::Redis && held > 0;
-                let promises = if has_promises { hot.outbox(part, Duration::ZERO).await? } else { Vec::new() };
+                let promises = if has_promises { hot.outbox(part).await? } else { Vec::new() };
                 Ok((report, promises))
             };
             // It goes on in a task of its own, because a connection that is dead is only found out by a call that comes to its end.

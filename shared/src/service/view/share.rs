@@ -1,7 +1,6 @@
 //! What one user has of a packet, for the operator's staff.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::try_join_all;
 use serde::Serialize;
@@ -110,7 +109,7 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
 
     async fn hold_of(&self, terms: &Terms, user: &UserId) -> Result<Option<Hold>, Failure> {
         let hot = &self.reads.stores.hot;
-        let holds = try_join_all(terms.id.parts().map(|part| hot.outbox(part, Duration::ZERO))).await?;
+        let holds = try_join_all(terms.id.parts().map(|part| hot.outbox(part))).await?;
         Ok(holds.into_iter().flatten().map(|entry| entry.hold).find(|hold| hold.user == *user))
     }
 

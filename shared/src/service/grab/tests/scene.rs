@@ -7,7 +7,7 @@ use redis::{Value, make_extension_error};
 use tokio::task::JoinSet;
 
 use super::*;
-use crate::domain::{Amount, Amounts, IdempotencyKey};
+use crate::domain::{Amount, Amounts, Guard, IdempotencyKey};
 use crate::ledger::{Ledger, SendRequest};
 use crate::memory::{MemoryServer, MemoryTable};
 use crate::ports::{Batch, Clock, Item, Key, Query, System, TableError, TransactError, Write};
@@ -121,6 +121,9 @@ impl Scene {
         let mut terms =
             Terms { id, count: parts, expires_at: clock.now().after(Duration::from_hours(1)), ..Terms::sample() };
         change(&mut terms);
+        if terms.guard != Guard::default() {
+            terms.id = terms.id.with_guard();
+        }
         terms.total = Amount::new(terms.count.into());
         let server = SlowServer {
             memory: MemoryServer::new(Arc::clone(&clock) as Arc<dyn Clock>),

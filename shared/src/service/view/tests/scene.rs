@@ -92,8 +92,16 @@ impl HotStore for Shards {
         self.hot.report(part).await
     }
 
-    async fn outbox(&self, part: PartId, least_age: Duration) -> Result<Vec<OutboxEntry>, HotStoreError> {
-        self.hot.outbox(part, least_age).await
+    async fn outbox(&self, part: PartId) -> Result<Vec<OutboxEntry>, HotStoreError> {
+        self.hot.outbox(part).await
+    }
+
+    fn lane(&self, _: PartId) -> u32 {
+        unreachable!()
+    }
+
+    async fn tidy(&self, _: PartId) -> Result<(), HotStoreError> {
+        unreachable!()
     }
 
     async fn grab_each(&self, _: &[Ask]) -> Result<Vec<Option<Vec<GrabAnswer>>>, HotStoreError> {
@@ -241,8 +249,8 @@ impl Scene {
         let user = self.next_user();
         let grabbers = [Grabber { user: user.clone(), passphrase: None }];
         let answer = self.hot.hot.grab(part, &grabbers).await.unwrap().unwrap().remove(0);
-        let GrabAnswer::Held { slip, at, .. } = answer else { panic!("{answer:?}") };
-        Hold { slip, user, at }
+        let GrabAnswer::Held { slip, left, .. } = answer else { panic!("{answer:?}") };
+        Hold { slip, user, at: self.terms.expires_at.before(left) }
     }
 
     pub async fn commit_hold(&mut self, hold: &Hold) -> Claim {
