@@ -25,7 +25,7 @@ local first, past, expires, forget, count = tonumber(ARGV[1]), tonumber(ARGV[2])
 local CHUNK = 1000
 
 local is_loaded = call('HEXISTS', part, '$expires_at') == 1
-if is_loaded and call('EXISTS', known) == 1 and (call('EXISTS', free) == 1 or call('HEXISTS', part, '$word') == 1) then return 1 end
+if is_loaded and call('EXISTS', known) == 1 and (call('PTTL', free) > 0 or call('HEXISTS', part, '$word') == 1) then return 1 end
 
 -- The first write, which Redis refuses when its memory is full. With an expiry that is past, Redis deletes the list at once.
 call('RPUSH', free, '0')
