@@ -53,9 +53,9 @@ fields! {
     /// The digest of the passphrase, in hexadecimal. Set by load, never changed. Missing: the packet has none.
     PASSPHRASE, "passphrase", "#w";
 
-    /// What users without a claim or hold are told when there is no slip, as `grab.lua` answers it: with `s`, `e` or `c`. Set by
-    /// close, by the load of a closed packet, and by the load or reconcile that knows the last decision or a refund. Missing: it depends on
-    /// the counts.
+    /// The answer to users without a claim or hold when there is no slip, as `grab.lua` gives it: with `s`, `e` or `c`. Set by close, by the
+    /// load of a closed packet, and by the load or reconcile that knows the last decision or a refund. Missing: the answer depends on the
+    /// counts.
     WORD, "word", "#s";
 
     /// Number of holds: the outbox is empty at `0`. Set by load, raised by grab, counted down by reconcile and release, counted anew by

@@ -44,15 +44,14 @@ pub struct PartKeys {
     /// The part's name inside [`Self::pending`]: the packet's id, a colon and the part's index. No key of its own.
     pub name: String,
 
-    /// Hash: the part's terms under the names in [`fields`](super::fields), and each user's claim (`g<slip>:<amount>:<at>`) or hold
-    /// (`h<slip>:<left>`, with `:<reason>` once it is parked) under the user's id; `left` is how many milliseconds before the expiry the
-    /// slip was held. The holds are the outbox. Set by load; holds are added by grab, marked by park, turned into claims or deleted by
-    /// reconcile, and deleted by release. Redis forgets it at `forget_at`, except while it has a hold. Missing: the part is not loaded.
+    /// Hash: the part's terms under the names in [`fields`](super::fields), and each user's claim or hold under the user's id. A claim is
+    /// `g<slip>:<amount>:<at>`. A hold is `h<slip>:<left>`, with `:<reason>` once it is parked; `left` is how many milliseconds before the
+    /// expiry it was made. The holds are the outbox. Set by load. Holds are added by grab, marked by park, turned into claims or deleted
+    /// by reconcile, and deleted by release. Redis forgets it at `forget_at`, except while it has a hold. Missing: the part is not loaded.
     pub part: String,
 
-    /// List: the free slips, the last the next to be taken. Set by load; shortened by grab; changed by reconcile and release when they put
-    /// a slip back, at its other end, and by reconcile when it takes out one that a rollback made free; deleted by close. It expires with
-    /// the packet. Missing: nobody gets a slip.
+    /// List: the free slips, the last the next to be taken. Set by load, shortened by grab, deleted by close. Reconcile and release put slips
+    /// back, at the other end. Reconcile takes out one that a rollback made free. It expires with the packet. Missing: nobody gets a slip.
     pub free: String,
 
     /// Bitmap: 1 at a slip's place in the part if its decision is known. Set by load, with one bit beyond the
@@ -61,8 +60,8 @@ pub struct PartKeys {
     pub known: String,
 
     /// Sorted set of the whole partition: the names of its pending parts, each with the time of its first hold in milliseconds.
-    /// A name is added by the grab that makes the part hold something, and removed by the reconcile, release or tidy that finds the outbox
-    /// empty or the part not loaded. Redis never forgets it. Missing: no part of the partition is pending.
+    /// A name is added by the grab that makes the part hold something. It is removed by the reconcile, release or tidy that finds the outbox
+    /// empty, or the part not loaded. Redis never forgets it. Missing: no part of the partition is pending.
     pub pending: String,
 
     /// Hash: how many wrong passphrases each user gave, under the user's id. Set and raised by grab. Redis forgets it a minute after its

@@ -136,7 +136,7 @@ pub fn held(user: &str, value: &str, expires_at: Timestamp) -> Option<OutboxEntr
     Some(OutboxEntry { hold, parked: parked.map(str::to_owned) })
 }
 
-/// A hold as the hash of a part keeps it, without its `h`: the slip, how long before the expiry it was held, and why it is parked, if it is.
+/// A hold as the hash of a part keeps it, without its `h`: the slip, and how long before the expiry it was held. If it is parked, also why.
 fn hold(text: &str) -> Option<(u32, Duration, Option<&str>)> {
     let mut fields = text.splitn(3, ':');
     Some((number(fields.next()?)?, milliseconds(fields.next()?)?, fields.next()))

@@ -206,13 +206,13 @@ impl<'a> Sequence<'a> {
                     self.holds.push((part, Hold { slip, user, at }));
                 }
                 GrabAnswer::Gone { certain } => {
-                    assert!(self.is_expired, "{user} was told of a loss");
+                    assert!(self.is_expired, "{user} meets a loss");
                     assert_eq!(certain, packet.terms.ack == AckMode::Redis);
                 }
                 GrabAnswer::SoldOut { certain } | GrabAnswer::Over { certain, .. } => {
                     let is_refunded = self.decisions.iter().any(|decision| decision.owner == Owner::Refunded);
                     let is_over = matches!(found, GrabAnswer::Over { .. });
-                    assert!(!is_over || is_refunded, "{user} was told of a refund");
+                    assert!(!is_over || is_refunded, "{user} meets a refund");
                     assert!(state.free.is_empty(), "{user} was denied a free slip");
                     if packet.terms.ack == AckMode::Redis {
                         assert!(certain);

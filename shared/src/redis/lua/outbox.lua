@@ -3,8 +3,9 @@
 --
 -- KEYS  1   the part's hash
 --
--- Returns {expiry, user, hold, user, hold, ...}: when the packet expires, in milliseconds, or '' if the part is not loaded; a hold is
--- h<slip>:<left>, then ':' and the reason if it is parked. `left` says how long before the expiry it was made
+-- Returns {expiry, user, hold, user, hold, ...}
+--   expiry  when the packet expires, in milliseconds; '' if the part is not loaded
+--   hold    h<slip>:<left>, then ':' and the reason if it is parked; it was made so long before the expiry
 
 local part = KEYS[1]
 local all = redis.call('HGETALL', part)
