@@ -304,11 +304,6 @@ impl Packet {
         Grabber { user: id(user), passphrase: Some(digest(self.terms.id, passphrase)) }
     }
 
-    /// The answer once a slip went back.
-    fn over(&self, certain: bool) -> GrabAnswer {
-        GrabAnswer::Over { expires_at: self.terms.expires_at, certain }
-    }
-
     /// The answer to a user who asks again, for whom this slip is held.
     fn held(&self, hold: &Hold) -> GrabAnswer {
         GrabAnswer::Held { slip: hold.slip, left: self.terms.expires_at.since(hold.at), fresh: false }

@@ -89,7 +89,7 @@ fn command(random: &mut StdRng) -> Vec<String> {
         0 => drop(words.pop()),
         // These have options that no script uses.
         1 if !["BITCOUNT", "PEXPIRE", "PEXPIREAT", "ZRANGE"].contains(&words[0].as_str()) => {
-            words.push(Kind::Word.draw(random))
+            words.push(Kind::Word.draw(random));
         }
         _ => {}
     }
