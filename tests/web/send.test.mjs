@@ -66,7 +66,7 @@ browse('the form shows the limits before the user exceeds them', async () => {
   }
   await page.click('summary');
   await page.fill('#recipients', 'bob, c/d');
-  assert.match(await textOf(page, '#recipients-hint'), /Not a user name: c\/d/);
+  assert.match(await textOf(page, '#recipients-hint'), /Not a user ID: c\/d/);
   await page.fill('#recipients', '');
   await page.fill('#total', '5');
   await page.fill('#count', '10');

@@ -563,7 +563,7 @@ browse('what has not the form of a ticket is not kept, and leaves the address to
 });
 
 browse('a user whose turn has not come sees when it comes, in each language, and wins from then on', async () => {
-  for (const [locale, label, at] of /** @type {const} */ ([['zh-CN', '距轮到你', / 轮到你$/], ['zh-TW', '距離輪到你', / 輪到你$/], ['en-US', 'Your turn in', /^Your turn comes /]])) {
+  for (const [locale, label, at] of /** @type {const} */ ([['zh-CN', '距轮到你还有', / 轮到你$/], ['zh-TW', '距離輪到你還有', / 輪到你$/], ['en-US', 'Your turn in', /^Your turn comes /]])) {
     const { id, link } = await packet({ eligibility: 'ticket' });
     const name = someone();
     const page = await person({ name, locale });

@@ -87,7 +87,7 @@ essential('a user asks for money, and sees it pending, paid out in part or given
 browse('“Mine” shows how a withdrawal ends without a reload, says so, and keeps what is shown and focused', async () => {
   for (const [locale, ends, says] of /** @type {const} */ ([
     ['zh-CN', ['处理中', '已打款'], /^余额 .7\.50$/],
-    ['zh-TW', ['處理中', '已付款'], /^餘額 .7\.50$/],
+    ['zh-TW', ['處理中', '已撥款'], /^餘額 .7\.50$/],
     ['en-US', ['Pending', 'Paid out'], /^Balance .7\.50$/],
   ])) {
     const alice = await owner(1_000);
