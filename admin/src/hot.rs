@@ -99,15 +99,15 @@ impl HotPart {
         }
     }
 
-    /// A slip's state. Redis forgets free slips after expiry.
-    pub fn slip(&self, slip: u32, is_expired: bool) -> HotSlip {
+    /// A slip's state. Redis forgets free slips after the expiry and the close.
+    pub fn slip(&self, slip: u32, is_over: bool) -> HotSlip {
         let held = self.held.get(&slip).map_or(&[][..], Vec::as_slice);
         match (self.is_loaded(), self.free.contains(&slip), held, self.known.contains(&slip)) {
             (true, false, [held], false) => HotSlip::Held(held.clone()),
             (false, ..) => HotSlip::NotLoaded,
             (true, true, [], false) => HotSlip::Free,
             (true, false, [], true) => HotSlip::Known,
-            (true, false, [], false) if is_expired => HotSlip::Free,
+            (true, false, [], false) if is_over => HotSlip::Free,
             _ => HotSlip::Broken,
         }
     }

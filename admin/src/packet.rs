@@ -46,7 +46,7 @@ pub async fn run(deployed: &Deployed, id: PacketId, json: bool) -> Result<Outcom
         for (place, slip) in part.slips(terms.count).enumerate() {
             let decision = decisions.get(&slip);
             let settled = || amounts.as_ref().and_then(|amounts| amounts.get(place));
-            let redis = hot.slip(slip, is_expired);
+            let redis = hot.slip(slip, is_expired || packet.closed.is_some());
             let ledger = match decision.map(|decision| &decision.owner) {
                 None => "undecided".to_owned(),
                 Some(Owner::User(user)) => format!("claimed by {user}"),

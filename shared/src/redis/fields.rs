@@ -1,7 +1,7 @@
 //! The fields of the hash of a part, which [`PartKeys::part`] names.
 //!
 //! Each field has two names. Scripts and Rust use the long one; Redis stores the short one, because it keeps the name of a
-//! field beside each value and hashes it for each access. A script writes `$next_free` for the field `next_free`;
+//! field beside each value and hashes it for each access. A script writes `$held_count` for the field `held_count`;
 //! [`embed`] replaces it once, when the process builds the script.
 //!
 //! Beside these fields the hash has one for each user with a claim or hold, named by the user's id. The short names begin

@@ -56,7 +56,7 @@ pub struct PartKeys {
 
     /// Bitmap: 1 at a slip's place in the part if its decision is known. Set by load, with one bit beyond the
     /// slips, so that it exists also without a decision; bits are set by reconcile, never cleared. Redis forgets it at
-    /// `forget_at`. Missing: views read the ledger instead, and no "no slip" of the part is certain.
+    /// `forget_at`. Missing: views read the ledger instead, and no "no slip" of the part becomes certain.
     pub known: String,
 
     /// Sorted set of the whole partition: the names of its pending parts, each with the time of its first hold in milliseconds.

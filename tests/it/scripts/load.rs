@@ -218,6 +218,49 @@ async fn a_load_makes_a_lost_list_anew() {
     .await;
 }
 
+/// A loader that has read the ledger long ago comes after the hash has gone back.
+#[tokio::test]
+async fn a_load_knows_no_more_than_its_decisions_and_the_claims_of_the_hash() {
+    on_both(async |rig| {
+        let packet = Packet::of(2);
+        rig.load(&packet, &[won(0, "ann"), won(1, "bob")]).await;
+        let () = rig.run(["HDEL", &packet.keys().part, "ann", fields::WORD]).await;
+        rig.load(&packet, &[]).await;
+        assert_eq!(rig.hold(&packet, "eve").await.slip, 0, "the ledger refuses it, and the part is repaired");
+        assert_eq!(rig.grab(&packet, "ann").await, PERHAPS_SOLD_OUT);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_part_whose_slips_went_back_is_loaded_as_over() {
+    on_both(async |rig| {
+        let packet = Packet::of(2);
+        rig.load(&packet, &[won(0, "ann"), refunded(1)]).await;
+        let over = GrabAnswer::Over { expires_at: packet.terms.expires_at, certain: true };
+        assert_eq!(rig.grab(&packet, "eve").await, over);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_damaged_list_refuses_a_grab_as_a_whole() {
+    on_both_unshared(async |rig| {
+        let packet = Packet::of(2);
+        rig.load(&packet, &[]).await;
+        rig.hold(&packet, "ann").await;
+        let () = rig.run(["SET", &packet.keys().free, "not a list", "PX", "100000"]).await;
+        let before = rig.dump().await;
+        for users in [&["eve"][..], &["eve", "bob"]] {
+            let grabbers: Vec<Grabber> = users.iter().map(|user| grabber(user)).collect();
+            let result = rig.store.grab(packet.part, &grabbers).await;
+            assert!(matches!(&result, Err(HotStoreError::Impossible(_))), "{result:?}");
+            assert_eq!(rig.dump().await, before);
+        }
+    })
+    .await;
+}
+
 /// Of a hash that was lost, a grab leaves nothing.
 #[tokio::test]
 async fn a_part_without_an_expiry_is_not_loaded_for_any_call() {

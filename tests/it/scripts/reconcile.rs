@@ -355,6 +355,39 @@ async fn a_hash_that_was_rolled_back_alone_does_not_become_final() {
     .await;
 }
 
+/// The list goes back alone: the bitmap knows of its slips' decisions.
+#[tokio::test]
+async fn a_list_that_was_rolled_back_alone_loses_what_is_decided() {
+    on_both(async |rig| {
+        let packet = Packet::of(4);
+        rig.load(&packet, &[]).await;
+        let decisions = [won(0, "ann"), won(1, "bob")];
+        rig.hold(&packet, "ann").await;
+        rig.hold(&packet, "bob").await;
+        rig.reconcile(&packet, &decisions, &[]).await;
+        let () = rig.run(["RPUSH", &packet.keys().free, "1", "0"]).await;
+        rig.reconcile(&packet, &decisions, &[]).await;
+        assert_eq!(rig.state(packet.part).await.free, [2, 3]);
+    })
+    .await;
+}
+
+/// First the hash goes back, and later the bitmap.
+#[tokio::test]
+async fn a_decision_that_comes_again_is_no_news() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        let keys = packet.keys();
+        rig.load(&packet, &[won(1, "bob"), won(2, "cat")]).await;
+        let () = rig.run(["HDEL", &keys.part, "cat"]).await;
+        let () = rig.run(["HSET", &keys.part, fields::KNOWN_COUNT, "1"]).await;
+        rig.reconcile(&packet, &[won(0, "ann")], &[]).await;
+        let () = rig.run(["SETBIT", &keys.known, "0", "0"]).await;
+        assert_eq!(rig.reconcile(&packet, &[won(0, "ann")], &[]).await, Reconciled::Loaded);
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_parked_hold_remains_the_users() {
     on_both(async |rig| {

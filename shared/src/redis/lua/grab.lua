@@ -22,7 +22,8 @@
 --   s<certain>             no slip: every one is taken
 --   e<certain>:<expiry>    no slip: one went back, as happens after the expiry, which is then, or after a close
 --   c<certain>             no slip: the operator has closed the packet
---   x<certain>             no slip is free, and not every one is taken: the packet has expired, or its list was lost
+--   x<certain>             no slip is free, and not every one is taken: the packet has expired, or its list was lost; `certain` counts if
+--                          it has expired
 --
 -- The list expires with the packet, so it is the clock: without a list there is no slip.
 --
@@ -33,14 +34,16 @@ local call = redis.call
 
 -- Counts `count` holds that follow, with a write that a full memory refuses. The first hold of a part puts it into the queue, and keeps
 -- Redis from forgetting it. Returns false if the part is not loaded.
-local function expect(part, queue, left, count)
+local function count_holds(part, queue, left, count)
+  -- With others it is in the queue already.
   if call('HINCRBY', part, '$held_count', count) > count then return true end
   local expires = call('HGET', part, '$expires_at')
   if not expires then
     call('DEL', part)
     return false
   end
-  local entry = {'ZADD', queue, 'NX', string.format('%d', expires - left), part:match(':part:(.+)')}
+  local now = expires - left
+  local entry = {'ZADD', queue, 'NX', string.format('%d', now), part:match(':part:(.+)')}
   if type(redis.pcall(unpack(entry))) == 'table' then
     -- The queue is damaged. The second time, the error ends the script.
     call('HINCRBY', part, '$held_count', -count)
@@ -50,15 +53,21 @@ local function expect(part, queue, left, count)
   return true
 end
 
--- One user, as most calls have.
+-- One user, as most calls have: the same as below in half the commands. Without a word, `grab` finds why there is no slip.
 if ARGV[1] == 'open' and not ARGV[4] then
   local part, free, user = KEYS[1], KEYS[2], ARGV[3]
   local answer = call('HGET', part, user)
   if answer then return answer end
   local left = call('PTTL', free)
   if left > 0 then
-    if not expect(part, KEYS[3], left, 1) then return '-' end
-    answer = call('RPOP', free) .. ':' .. left
+    if not count_holds(part, KEYS[3], left, 1) then return '-' end
+    local slip = redis.pcall('RPOP', free)
+    if type(slip) == 'table' then
+      -- The list is damaged. The second time, the error ends the script.
+      call('HINCRBY', part, '$held_count', '-1')
+      call('RPOP', free)
+    end
+    answer = slip .. ':' .. left
     call('HSET', part, user, 'h' .. answer)
     return answer
   end
@@ -116,7 +125,7 @@ local function grab(part, free, queue, tries, first, count)
   local taken = 0
   if left > 0 and wanting[1] then
     taken = math.min(#wanting, call('LLEN', free))
-    if not expect(part, queue, left, taken) then return '-' end
+    if not count_holds(part, queue, left, taken) then return '-' end
     local slips, holds = call('RPOP', free, taken), {}
     for n, slip in ipairs(slips) do
       local i, hold = wanting[n], slip .. ':' .. left

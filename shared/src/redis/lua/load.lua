@@ -19,24 +19,28 @@
 
 local call = redis.call
 local part, free, known = KEYS[1], KEYS[2], KEYS[3]
-local first, past, expires, forget, count = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4], 2 * ARGV[6]
+local first, past, expires, forget = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local last_value = 6 + 2 * tonumber(ARGV[6])
 
 -- Values in one call: Lua's stack holds some 8,000.
 local CHUNK = 1000
 
 local is_loaded = call('HEXISTS', part, '$expires_at') == 1
+-- A part with a word may rightly have no list.
 if is_loaded and call('EXISTS', known) == 1 and (call('PTTL', free) > 0 or call('HEXISTS', part, '$word') == 1) then return 1 end
 
--- The first write, which Redis refuses when its memory is full. With an expiry that is past, Redis deletes the list at once.
+-- Only Redis knows whether the expiry is past: then it deletes the list at once. This is also the first write, which it refuses when its
+-- memory is full. The list is made anew below.
 call('RPUSH', free, '0')
 call('PEXPIREAT', free, expires)
 if call('EXISTS', free) == 0 then return 0 end
-call('DEL', free)
+-- What the bitmap knows and the hash cannot answer for is no knowledge: the bits come from the decisions below and the hash's claims.
+call('DEL', free, known)
 
-local fields = {}
+local fields, is_refunded = {}, false
 if not is_loaded then
-  call('DEL', part, known)
-  for i = 7, 6 + count do fields[#fields + 1] = ARGV[i] end
+  call('DEL', part)
+  for i = 7, last_value do fields[#fields + 1] = ARGV[i] end
   for _, term in ipairs({'$expires_at', expires, '$forget_at', forget, '$slip_count', past - first}) do fields[#fields + 1] = term end
 end
 local function is_here(slip) return slip >= first and slip < past end
@@ -45,10 +49,10 @@ local function decided(slip)
 end
 -- One bit beyond the slips: the bitmap exists also without a decision.
 call('SETBIT', known, past - first, 0)
-for line in ARGV[7 + count]:gmatch('[^\n]+') do
+for line in ARGV[last_value + 1]:gmatch('[^\n]+') do
   local slip, amount, at, owner = line:match('(%d+) (%d+) (%d+) (.*)')
   decided(tonumber(slip))
-  if owner ~= '' then fields[#fields + 1], fields[#fields + 2] = owner, 'g' .. slip .. ':' .. amount .. ':' .. at end
+  if owner == '' then is_refunded = true else fields[#fields + 1], fields[#fields + 2] = owner, 'g' .. slip .. ':' .. amount .. ':' .. at end
 end
 for i = 1, #fields, CHUNK do call('HSET', part, unpack(fields, i, math.min(i + CHUNK - 1, #fields))) end
 -- What users of a loaded part have. The loader may have read the ledger before some of these claims. A hold gives way to a decision.
@@ -82,8 +86,14 @@ if held == 0 then call('PEXPIREAT', part, forget) end
 local is_final = known_count == past - first
 local ack, word = unpack(call('HMGET', part, '$ack_mode', '$word'))
 local is_closed = ARGV[5] == '1' or word and word:sub(1, 1) == 'c'
+local certain = (is_final or ack == 'redis') and '1' or '0'
+if is_closed then
+  word = 'c' .. certain
+elseif is_final then
+  word = is_refunded and 'e1:' .. expires or 's1'
+end
 if is_closed or is_final then
-  call('HSET', part, '$word', (is_closed and 'c' or 's') .. ((is_final or ack == 'redis') and '1' or '0'))
+  call('HSET', part, '$word', word)
   return 1
 end
 -- The last of the list is the next to be taken.

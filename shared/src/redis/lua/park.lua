@@ -8,7 +8,7 @@
 -- Returns nothing, also if the slip is not held for that user any more: then nothing changes
 
 local part, slip, user, reason = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
-local held, at = (redis.call('HGET', part, user) or ''):match('^h(%d+):(%d+)')
+local held, left = (redis.call('HGET', part, user) or ''):match('^h(%d+):(%d+)')
 if held ~= slip then return end
 -- A reason must not contain the separators of grab's answers.
-redis.call('HSET', part, user, 'h' .. slip .. ':' .. at .. ':' .. reason:gsub('[,;]', ' '))
+redis.call('HSET', part, user, 'h' .. slip .. ':' .. left .. ':' .. reason:gsub('[,;]', ' '))

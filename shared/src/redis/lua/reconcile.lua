@@ -50,9 +50,11 @@ for i = 5, 4 + count do
   local slip, amount, at, owner = ARGV[i]:match('(%d+) (%d+) (%d+) (.*)')
   local number, own_entry = tonumber(slip), owner ~= '' and entry(owner)
   local own_hold = own_entry and own_entry:match('^h(%d+):')
-  if number >= first and number < past and not (has_bitmap and call('SETBIT', known, number - first, 1) == 1) then
-    news = news + 1
-    -- A rollback had made it free.
+  if number >= first and number < past then
+    -- What the hash has already is no news, though the bitmap may have lost it.
+    local is_new = not (own_entry and own_entry:match('^g(%d+):') == slip)
+    if not (has_bitmap and call('SETBIT', known, number - first, 1) == 1) and is_new then news = news + 1 end
+    -- A rollback may have made it free.
     if own_hold ~= slip then call('LREM', free, '-1', slip) end
   end
   if own_hold then

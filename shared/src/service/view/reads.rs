@@ -168,8 +168,8 @@ impl<T: Table, H: HotStore> Reads<T, H> {
             let (hot, ack) = (Arc::clone(&self.stores.hot), terms.ack);
             let call = async move {
                 let report = hot.report(part).await?;
-                let held = report.as_ref().map_or(0, |report| report.held_count);
-                let has_promises = ack == AckMode::Redis && held > 0;
+                let may_hold = report.as_ref().is_none_or(|report| report.held_count > 0);
+                let has_promises = ack == AckMode::Redis && may_hold;
                 let promises = if has_promises { hot.outbox(part).await? } else { Vec::new() };
                 Ok((report, promises))
             };
