@@ -78,7 +78,8 @@ impl PartKeys {
     pub fn of(part: PartId) -> Self {
         let name = part.to_string();
         let tag = tag(part.partition());
-        let key = |kind: &str| format!("hb:{{{tag}}}:{kind}:{name}");
+        // Each grab makes them.
+        let key = |kind| ["hb:{", tag, "}:", kind, ":", &name].concat();
         Self {
             part: key("part"),
             free: key("free"),
@@ -93,7 +94,7 @@ impl PartKeys {
 
 /// A partition's [`PartKeys::pending`].
 pub fn pending(partition: Partition) -> String {
-    format!("hb:{{{}}}:pending", tag(partition))
+    ["hb:{", tag(partition), "}:pending"].concat()
 }
 
 /// The partition of a key of these.

@@ -65,7 +65,46 @@ async fn no_slip_is_certain_once_every_decision_is_known_or_with_redis_word() {
             if decisions.is_empty() {
                 assert_eq!(rig.grab(&packet, "ann").await, packet.held(&ann), "{case}");
             }
-            assert_eq!(rig.state(packet.part).await, state, "{case}");
+            // All that losers change is that the part has a word.
+            let mut after = rig.state(packet.part).await;
+            if !state.terms.contains_key(fields::WORD) {
+                after.terms.remove(fields::WORD);
+            }
+            assert_eq!(after, state, "{case}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_word_of_a_full_part_is_taken_back_with_a_slip() {
+    on_both(async |rig| {
+        for ack in [AckMode::Ledger, AckMode::Redis] {
+            for how in ["release", "reconcile", "tidy"] {
+                let mut packet = Packet::of(2);
+                packet.terms.ack = ack;
+                rig.load(&packet, &[]).await;
+                let ann = rig.hold(&packet, "ann").await;
+                rig.hold(&packet, "bob").await;
+                let full = GrabAnswer::SoldOut { certain: ack == AckMode::Redis };
+                for _ in 0..2 {
+                    assert_eq!(rig.grab(&packet, "eve").await, full, "{ack:?}");
+                }
+                match how {
+                    "release" => rig.store.release(packet.part, 2, &ann).await.unwrap(),
+                    // Bob has ann's slip by the ledger's word, so his own is free.
+                    "reconcile" => drop(rig.reconcile(&packet, &[won(0, "bob")], &[ann]).await),
+                    _ => {
+                        let () = rig.run(["HDEL", &packet.keys().part, "ann"]).await;
+                        rig.store.tidy(packet.part).await.unwrap();
+                    }
+                }
+                assert_eq!(rig.state(packet.part).await.terms.get(fields::WORD), None, "{ack:?}, {how}");
+                // A list that Redis loses is missed, and made anew.
+                let () = rig.run(["DEL", &packet.keys().free]).await;
+                let gone = GrabAnswer::Gone { certain: ack == AckMode::Redis };
+                assert_eq!(rig.grab(&packet, "eve").await, gone, "{ack:?}, {how}");
+            }
         }
     })
     .await;

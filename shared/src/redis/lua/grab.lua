@@ -32,11 +32,16 @@
 
 local call = redis.call
 
--- Counts `count` holds that follow, with a write that a full memory refuses. The first hold of a part puts it into the queue, and keeps
--- Redis from forgetting it. Returns false if the part is not loaded.
-local function count_holds(part, queue, left, count)
-  -- With others it is in the queue already.
-  if call('HINCRBY', part, '$held_count', count) > count then return true end
+-- One user, as most calls have: here and below, the same as for many in half the commands. A repeat needs no more than this.
+local is_plain = ARGV[1] == 'open' and not ARGV[4]
+if is_plain then
+  local answer = call('HGET', KEYS[1], ARGV[3])
+  if answer then return answer end
+end
+
+-- The first hold of a part puts it into the queue, with a write that a full memory refuses, and keeps Redis from forgetting it. Returns
+-- false if the part is not loaded.
+local function enqueue(part, queue, left, count)
   local expires = call('HGET', part, '$expires_at')
   if not expires then
     call('DEL', part)
@@ -53,37 +58,35 @@ local function count_holds(part, queue, left, count)
   return true
 end
 
--- One user, as most calls have: the same as below in half the commands. Without a word, `grab` finds why there is no slip.
-if ARGV[1] == 'open' and not ARGV[4] then
-  local part, free, user = KEYS[1], KEYS[2], ARGV[3]
-  local answer = call('HGET', part, user)
-  if answer then return answer end
+-- Why there is no slip. What the counts say becomes the part's word, unless its memory is full.
+local function no_slip(part)
+  local terms = call('HMGET', part, '$word', '$expires_at', '$ack_mode', '$slip_count', '$known_count', '$held_count')
+  if terms[1] then return terms[1] end
+  if not terms[2] then return '-' end
+  local slips, known = tonumber(terms[4]), tonumber(terms[5])
+  local certain = (terms[3] == 'redis' or known == slips) and '1' or '0'
+  if known + terms[6] < slips then return 'x' .. certain end
+  redis.pcall('HSET', part, '$word', 's' .. certain)
+  return 's' .. certain
+end
+
+if is_plain then
+  local part, free = KEYS[1], KEYS[2]
   local left = call('PTTL', free)
-  if left > 0 then
-    if not count_holds(part, KEYS[3], left, 1) then return '-' end
-    local slip = redis.pcall('RPOP', free)
-    if type(slip) == 'table' then
-      -- The list is damaged. The second time, the error ends the script.
-      call('HINCRBY', part, '$held_count', '-1')
-      call('RPOP', free)
-    end
-    answer = slip .. ':' .. left
-    call('HSET', part, user, 'h' .. answer)
-    return answer
+  if left <= 0 then return call('HGET', part, '$word') or no_slip(part) end
+  if call('HINCRBY', part, '$held_count', '1') == 1 and not enqueue(part, KEYS[3], left, 1) then return '-' end
+  local slip = redis.pcall('RPOP', free)
+  if type(slip) == 'table' then
+    -- The list is damaged. The second time, the error ends the script.
+    call('HINCRBY', part, '$held_count', '-1')
+    call('RPOP', free)
   end
-  local word = call('HGET', part, '$word')
-  if word then return word end
+  local hold = slip .. ':' .. left
+  call('HSET', part, ARGV[3], 'h' .. hold)
+  return hold
 end
 
 local TRIES_MAX, TRIES_MS = 10, 60000
-
--- Why there is no slip where the part has no word for it.
-local function no_slip(part)
-  local terms = call('HMGET', part, '$expires_at', '$ack_mode', '$slip_count', '$known_count', '$held_count')
-  if not terms[1] then return '-' end
-  local slips, known = tonumber(terms[3]), tonumber(terms[4])
-  return (known + terms[5] < slips and 'x' or 's') .. ((terms[2] == 'redis' or known == slips) and '1' or '0')
-end
 
 -- The refusal of a digest that may be wrong, or nil. Wrong ones are counted in a key of its own, which Redis forgets a minute after the
 -- first: the part does not grow or change by guesses. A missing passphrase is refused too, but it is no guess.
@@ -125,7 +128,8 @@ local function grab(part, free, queue, tries, first, count)
   local taken = 0
   if left > 0 and wanting[1] then
     taken = math.min(#wanting, call('LLEN', free))
-    if not count_holds(part, queue, left, taken) then return '-' end
+    local held = call('HINCRBY', part, '$held_count', taken)
+    if held == taken and not enqueue(part, queue, left, taken) then return '-' end
     local slips, holds = call('RPOP', free, taken), {}
     for n, slip in ipairs(slips) do
       local i, hold = wanting[n], slip .. ':' .. left

@@ -87,6 +87,10 @@ elseif is_refund or word and word:sub(1, 1) == 'e' then
   word = 'e' .. certain .. ':' .. expires
 elseif is_final then
   word = 's1'
+elseif word and held + known_count < slips then
+  -- A slip is free again.
+  call('HDEL', part, '$word')
+  word = nil
 end
 if word then fields[5], fields[6] = '$word', word end
 for user in pairs(changed) do

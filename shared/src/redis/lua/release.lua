@@ -24,6 +24,7 @@ if call('HINCRBY', part, '$held_count', '-1') == 0 then
   call('PEXPIREAT', part, forget)
 end
 if not (word and word:sub(1, 1) == 'c') and call('GETBIT', known, slip - first) == 0 then
+  if (word or ''):sub(1, 1) == 's' then call('HDEL', part, '$word') end
   call('LPUSH', free, slip)
   call('PEXPIREAT', free, expires)
 end

@@ -10,11 +10,16 @@
 local call = redis.call
 local part, queue, name = KEYS[1], KEYS[2], ARGV[1]
 
-local all, held, forget = call('HGETALL', part), 0, nil
+local all, has, held = call('HGETALL', part), {}, 0
 for i = 1, #all, 2 do
-  if all[i] == '$forget_at' then forget = all[i + 1] end
+  has[all[i]] = all[i + 1]
   if all[i]:sub(1, 1) ~= '#' and all[i + 1]:sub(1, 1) == 'h' then held = held + 1 end
 end
-if forget then call('HSET', part, '$held_count', held) end
+local forget, word = has['$forget_at'], has['$word'] or ''
+if forget then
+  call('HSET', part, '$held_count', held)
+  -- Not every slip is taken, whatever the word says.
+  if word:sub(1, 1) == 's' and has['$known_count'] + held < tonumber(has['$slip_count']) then call('HDEL', part, '$word') end
+end
 if not forget or held == 0 then call('ZREM', queue, name) end
 if forget and held == 0 then call('PEXPIREAT', part, forget) end
