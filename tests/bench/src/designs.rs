@@ -159,6 +159,14 @@ static TAKE: LazyLock<Script> = LazyLock::new(|| {
          return -1",
     )
 });
+/// The guard that its author names beside it: the counter never falls below zero.
+static TAKE_GUARDED: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "if tonumber(redis.call('get', KEYS[2])) <= 0 then return -2 end
+         if redis.call('sadd', KEYS[1], ARGV[1]) == 1 then return redis.call('decr', KEYS[2]) end
+         return -1",
+    )
+});
 /// Releases a lock, if it is the caller's.
 static UNLOCK: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
@@ -167,14 +175,25 @@ static UNLOCK: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
+/// Sets a counter of the slips per packet.
+fn fill_counters(redis: &mut Connection, rush: &Rush) -> RedisResult<()> {
+    (0..rush.packets).try_for_each(|packet| cmd("SET").arg(format!("counter:{packet}")).arg(rush.slips).exec(redis))
+}
+
 /// A counter of the slips that are left, and a lock per user. The amount is drawn afterwards.
-#[derive(Default)]
 pub struct LockCounter {
+    /// Whether the script looks at the counter first.
+    is_guarded: bool,
     /// Numbers for its slips, which have none.
     next: AtomicU64,
 }
 
 impl LockCounter {
+    /// As published.
+    pub const PUBLISHED: Self = Self { is_guarded: false, next: AtomicU64::new(0) };
+    /// With the guard.
+    pub const GUARDED: Self = Self { is_guarded: true, ..Self::PUBLISHED };
+
     /// Takes a slip. The caller holds the lock.
     fn take(&self, client: &mut Client, counter: &str, packet: usize, user: &str) -> RedisResult<Got> {
         let grabbed = format!("grabbed:{packet}");
@@ -182,18 +201,21 @@ impl LockCounter {
         if left < 0 || client.ask(cmd("SISMEMBER").arg(&grabbed).arg(user))? {
             return Ok(Got::Nothing);
         }
-        client.run(&TAKE, &[&grabbed, counter], user)?;
+        let script = if self.is_guarded { &TAKE_GUARDED } else { &TAKE };
+        if client.run(script, &[&grabbed, counter], user)? < 0 && self.is_guarded {
+            return Ok(Got::Nothing);
+        }
         Ok(Got::Slip(self.next.fetch_add(1, Ordering::Relaxed)))
     }
 }
 
 impl Design for LockCounter {
     fn name(&self) -> &'static str {
-        "lock-counter"
+        if self.is_guarded { "lock-counter, guarded" } else { "lock-counter" }
     }
 
     fn fill(&self, redis: &mut Connection, rush: &Rush) -> RedisResult<()> {
-        (0..rush.packets).try_for_each(|packet| cmd("SET").arg(format!("counter:{packet}")).arg(rush.slips).exec(redis))
+        fill_counters(redis, rush)
     }
 
     fn grab(&self, client: &mut Client, packet: usize, user: &str) -> RedisResult<Got> {
@@ -206,6 +228,64 @@ impl Design for LockCounter {
         let got = self.take(client, &counter, packet, user)?;
         client.run(&UNLOCK, &[&lock], &token.to_string())?;
         Ok(got)
+    }
+}
+
+/// A counter that is read first, a set of users, and a count-down without a check.
+#[derive(Default)]
+pub struct NoLock {
+    next: AtomicU64,
+}
+
+impl Design for NoLock {
+    fn name(&self) -> &'static str {
+        "no-lock"
+    }
+
+    fn fill(&self, redis: &mut Connection, rush: &Rush) -> RedisResult<()> {
+        fill_counters(redis, rush)
+    }
+
+    fn grab(&self, client: &mut Client, packet: usize, user: &str) -> RedisResult<Got> {
+        let counter = format!("counter:{packet}");
+        let left: i64 = client.ask(cmd("GET").arg(&counter))?;
+        if left <= 0 || !client.ask::<bool>(cmd("SADD").arg(format!("grabbed:{packet}")).arg(user))? {
+            return Ok(Got::Nothing);
+        }
+        client.ask::<i64>(cmd("DECR").arg(&counter))?;
+        Ok(Got::Slip(self.next.fetch_add(1, Ordering::Relaxed)))
+    }
+}
+
+/// The user's earlier result, a counter, a lock per user, a list. It also records claims elsewhere, for which nobody waits.
+pub struct CheckLockPop;
+
+impl Design for CheckLockPop {
+    fn name(&self) -> &'static str {
+        "check-lock-pop"
+    }
+
+    fn fill(&self, redis: &mut Connection, rush: &Rush) -> RedisResult<()> {
+        fill_lists(redis, rush, |packet| format!("queue:{packet}"), |slip| slip.to_string())?;
+        fill_counters(redis, rush)
+    }
+
+    fn grab(&self, client: &mut Client, packet: usize, user: &str) -> RedisResult<Got> {
+        let (result, counter) = (format!("result:{packet}:{user}"), format!("counter:{packet}"));
+        if let Some(slip) = client.ask::<Option<u64>>(cmd("GET").arg(&result))? {
+            return Ok(Got::Slip(slip));
+        }
+        let lock = format!("lock:{user}");
+        if client.ask::<i64>(cmd("GET").arg(&counter))? <= 0 || !client.lock(&lock, 1)? {
+            return Ok(Got::Nothing);
+        }
+        // As published: if the list is empty, the lock stays until its time is over.
+        let slip: Option<u64> = client.ask(cmd("RPOP").arg(format!("queue:{packet}")))?;
+        let Some(slip) = slip else { return Ok(Got::Nothing) };
+        client.ask::<i64>(cmd("DECR").arg(&counter))?;
+        client.ask::<String>(cmd("SET").arg(&result).arg(slip))?;
+        client.ask::<i64>(cmd("DEL").arg(&lock))?;
+        Ok(Got::Slip(slip))
     }
 }
 

@@ -52,16 +52,19 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Starts servers, Redis on the given processors. Only schemes whose names contain one of `schemes` will be measured.
+    /// Starts servers, Redis with these arguments and on the given processors. Only schemes whose names contain one of `schemes` will be
+    /// measured.
     pub async fn open(
         rounds: usize,
         time: Duration,
         schemes: Vec<String>,
+        redis: &[&str],
         processors: Option<&Processors>,
     ) -> Result<Self, BoxError> {
         let tls = TestTls::for_server("TLS").map(|tls| (tls, free_port()));
-        let args = tls.as_ref().map(|(tls, port)| tls.args(*port)).unwrap_or_default();
-        let server = TestServer::start(&args.iter().map(String::as_str).collect::<Vec<_>>()).await;
+        let tls_args = tls.as_ref().map(|(tls, port)| tls.args(*port)).unwrap_or_default();
+        let args: Vec<&str> = tls_args.iter().map(String::as_str).chain(redis.iter().copied()).collect();
+        let server = TestServer::start(&args).await;
         let dynamodb = DynamoDb::start(None).await?;
         let redis = redis::Client::open(server.url())?;
         let lab = Self { server, dynamodb, redis, tls, rounds, time, schemes, cells: Vec::new() };

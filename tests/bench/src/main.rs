@@ -43,7 +43,7 @@ struct Options {
     #[arg(long)]
     quick: bool,
     /// Only these workloads
-    #[arg(long, value_delimiter = ',', default_value = "A,B,C,D,TLS,L,E,T")]
+    #[arg(long, value_delimiter = ',', default_value = "A,B,C,D,F,TLS,L,E,T")]
     only: Vec<String>,
     /// Rounds of each cell, if not 3. A ratio compares rounds that ran one after the other
     #[arg(long, conflicts_with = "quick")]
@@ -64,7 +64,9 @@ struct Options {
 enum Stage {
     /// Redis has a processor of its own.
     HotPath,
-    /// The same, with few requests in flight.
+    /// The same, and Redis answers once its disk has a write.
+    Fsynced,
+    /// As the first, with few requests in flight.
     FewInFlight,
     /// The embedded ledger takes part, and everything has all processors.
     WithLedger,
@@ -80,7 +82,11 @@ impl Options {
             (true, _) => (1, Duration::from_millis(500)),
             (false, rounds) => (rounds.unwrap_or(3), Duration::from_secs(3)),
         };
-        let mut lab = Lab::open(rounds, time, self.scheme.clone(), redis).await?;
+        let args: &[&str] = match stage {
+            Stage::Fsynced => &["--appendonly", "yes", "--appendfsync", "always"],
+            _ => &[],
+        };
+        let mut lab = Lab::open(rounds, time, self.scheme.clone(), args, redis).await?;
         match stage {
             Stage::HotPath => {
                 for workload in ["A", "B", "C", "D"].into_iter().filter(|workload| self.wants(workload)) {
@@ -90,8 +96,9 @@ impl Options {
                     workloads::tls(&mut lab).await?;
                 }
             }
+            Stage::Fsynced if self.wants("F") => workloads::fsynced(&mut lab).await?,
             Stage::FewInFlight if self.wants("A") => workloads::few_in_flight(&mut lab).await?,
-            Stage::FewInFlight => {}
+            Stage::Fsynced | Stage::FewInFlight => {}
             Stage::WithLedger => {
                 if self.wants("L") {
                     workloads::l(&mut lab).await?;
@@ -119,6 +126,7 @@ impl Options {
         let redis = apart.as_ref().map(|(redis, _)| redis);
         report.redis_apart = redis.is_some();
         wide()?.block_on(self.measure(Stage::HotPath, redis, report))?;
+        wide()?.block_on(self.measure(Stage::Fsynced, redis, report))?;
         // Tokio's default, as in any process: with so few requests, a second worker on the same processor would only take turns
         // with the first.
         Runtime::new()?.block_on(self.measure(Stage::FewInFlight, redis, report))?;

@@ -9,11 +9,12 @@ use crate::functions::Measured;
 use crate::{BoxError, chart};
 
 /// The workloads, in the order of the report, with their titles.
-const WORKLOADS: [(&str, &str); 8] = [
+const WORKLOADS: [(&str, &str); 9] = [
     ("A", "one packet of 100,000 slips, everybody wins"),
     ("B", "10,000 requests at once for 100 slips"),
     ("C", "1,000 packets of 100 slips"),
     ("D", "as A, every user asks twice"),
+    ("F", "as A, Redis has each write on its disk before it answers"),
     ("TLS", "A with one user a call, connections × calls in flight on each"),
     ("L", "300 slips for 450 users, each claim in the ledger"),
     ("E", "HTTP requests through the gateway and the handlers"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use client::tickets::TicketKey;
 
 use crate::BoxError;
-use crate::designs::{Design, LockCounter, LuaQueue, LuaQueuePipelined, PureQueue};
+use crate::designs::{CheckLockPop, Design, LockCounter, LuaQueue, LuaQueuePipelined, NoLock, PureQueue};
 use crate::http::{Answers, Http};
 use crate::lab::Lab;
 use crate::ours::{BareClaims, Collected, Engine, OneUser, TICKET_KEY};
@@ -29,13 +29,19 @@ pub async fn hot(lab: &mut Lab, workload: &'static str) -> Result<(), BoxError> 
         // Everybody asks twice.
         _ => (Rush::with_repeats(SLIPS), 1_000),
     };
-    let published: [&dyn Design; 3] = [&LuaQueue, &LockCounter::default(), &PureQueue];
+    let (counter, guarded, no_lock) = (LockCounter::PUBLISHED, LockCounter::GUARDED, NoLock::default());
+    let published: [&dyn Design; 6] = [&LuaQueue, &counter, &guarded, &no_lock, &CheckLockPop, &PureQueue];
     pipelined(lab, workload, rush, in_flight, &published).await
 }
 
 /// A again, with few requests in flight.
 pub async fn few_in_flight(lab: &mut Lab) -> Result<(), BoxError> {
     pipelined(lab, "A", Rush::all_win(SLIPS), 20, &[]).await
+}
+
+/// (F) A again, on a server that has each write on its disk before it answers.
+pub async fn fsynced(lab: &mut Lab) -> Result<(), BoxError> {
+    pipelined(lab, "F", Rush::all_win(SLIPS), 1_000, &[]).await
 }
 
 async fn pipelined(
