@@ -95,11 +95,11 @@ impl<S: Server> RedisStore<S> {
 }
 
 impl<S: Server> HotStore for RedisStore<S> {
-    /// In a cluster a script's keys lie in one slot. Elsewhere it may have any, and fewer, longer calls are cheaper. Guarded parts are
-    /// grabbed in calls of their own, because those cost Redis more.
+    /// In a cluster a script's keys lie in one slot. Elsewhere the parts of a packet are asked apart: a call with many users of one part
+    /// costs Redis half of one with few users of each. Guarded parts have calls of their own too, because those cost more.
     fn lane(&self, part: PartId) -> u32 {
-        let node = if self.server.is_cluster() { part.partition().index() } else { 0 };
-        2 * node + u32::from(part.packet.is_guarded())
+        let place = if self.server.is_cluster() { part.partition().index() } else { part.index };
+        2 * place + u32::from(part.packet.is_guarded())
     }
 
     async fn grab_each(&self, asks: &[Ask]) -> Result<Vec<Option<Vec<GrabAnswer>>>, HotStoreError> {

@@ -32,13 +32,6 @@
 
 local call = redis.call
 
--- One user, as most calls have: here and below, the same as for many in half the commands. A repeat needs no more than this.
-local is_plain = ARGV[1] == 'open' and not ARGV[4]
-if is_plain then
-  local answer = call('HGET', KEYS[1], ARGV[3])
-  if answer then return answer end
-end
-
 -- The first hold of a part puts it into the queue, with a write that a full memory refuses, and keeps Redis from forgetting it. Returns
 -- false if the part is not loaded.
 local function enqueue(part, queue, left, count)
@@ -70,11 +63,13 @@ local function no_slip(part)
   return 's' .. certain
 end
 
-if is_plain then
-  local part, free = KEYS[1], KEYS[2]
+-- One user of a part without a guard: the same as `grab` below in half the commands.
+local function grab_one(part, free, queue, user)
+  local answer = call('HGET', part, user)
+  if answer then return answer end
   local left = call('PTTL', free)
   if left <= 0 then return call('HGET', part, '$word') or no_slip(part) end
-  if call('HINCRBY', part, '$held_count', '1') == 1 and not enqueue(part, KEYS[3], left, 1) then return '-' end
+  if call('HINCRBY', part, '$held_count', '1') == 1 and not enqueue(part, queue, left, 1) then return '-' end
   local slip = redis.pcall('RPOP', free)
   if type(slip) == 'table' then
     -- The list is damaged. The second time, the error ends the script.
@@ -82,9 +77,13 @@ if is_plain then
     call('RPOP', free)
   end
   local hold = slip .. ':' .. left
-  call('HSET', part, ARGV[3], 'h' .. hold)
+  call('HSET', part, user, 'h' .. hold)
   return hold
 end
+
+-- Most calls have one user, and need no more functions.
+local is_guarded = ARGV[1] == 'guarded'
+if not is_guarded and not ARGV[4] then return grab_one(KEYS[1], KEYS[2], KEYS[3], ARGV[3]) end
 
 local TRIES_MAX, TRIES_MS = 10, 60000
 
@@ -125,31 +124,39 @@ local function grab(part, free, queue, tries, first, count)
     answers[i] = found[1 + i] or refusal and refusal(ARGV[first + i - 1], ARGV[first + count + i - 1])
     if not answers[i] then wanting[#wanting + 1] = i end
   end
-  local taken = 0
-  if left > 0 and wanting[1] then
-    taken = math.min(#wanting, call('LLEN', free))
-    local held = call('HINCRBY', part, '$held_count', taken)
-    if held == taken and not enqueue(part, queue, left, taken) then return '-' end
-    local slips, holds = call('RPOP', free, taken), {}
-    for n, slip in ipairs(slips) do
-      local i, hold = wanting[n], slip .. ':' .. left
+  local wanted, taken = #wanting, 0
+  if left > 0 and wanted > 0 then
+    local held = call('HINCRBY', part, '$held_count', wanted)
+    if held == wanted and not enqueue(part, queue, left, wanted) then return '-' end
+    local slips, holds, suffix = redis.pcall('RPOP', free, wanted), {}, ':' .. left
+    if slips.err then
+      call('HINCRBY', part, '$held_count', -wanted)
+      call('RPOP', free, wanted)
+    end
+    taken = #slips
+    if taken < wanted then call('HINCRBY', part, '$held_count', taken - wanted) end
+    for n = 1, taken do
+      local i, hold = wanting[n], slips[n] .. suffix
       answers[i], holds[2 * n - 1], holds[2 * n] = hold, ARGV[first + i - 1], 'h' .. hold
     end
     call('HSET', part, unpack(holds))
   end
-  if wanting[taken + 1] then
+  if taken < wanted then
     word = word or no_slip(part)
     if word == '-' then return '-' end
-    for n = taken + 1, #wanting do answers[wanting[n]] = word end
+    for n = taken + 1, wanted do answers[wanting[n]] = word end
   end
   return table.concat(answers, ',')
 end
 
-local is_guarded = ARGV[1] == 'guarded'
 local parts, next_arg, size = {}, 2, is_guarded and 4 or 3
 for k = 1, #KEYS, size do
-  local count = tonumber(ARGV[next_arg])
-  parts[#parts + 1] = grab(KEYS[k], KEYS[k + 1], KEYS[k + 2], is_guarded and KEYS[k + 3], next_arg + 1, count)
+  local part, free, queue, count = KEYS[k], KEYS[k + 1], KEYS[k + 2], tonumber(ARGV[next_arg])
+  if count == 1 and not is_guarded then
+    parts[#parts + 1] = grab_one(part, free, queue, ARGV[next_arg + 1])
+  else
+    parts[#parts + 1] = grab(part, free, queue, is_guarded and KEYS[k + 3], next_arg + 1, count)
+  end
   next_arg = next_arg + 1 + (is_guarded and 2 or 1) * count
 end
 return table.concat(parts, ';')
