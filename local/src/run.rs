@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use shared::batching::AdmissionLimiter;
+use shared::batching::Permits;
 use shared::config::WebhookAddresses;
 use shared::dynamodb::SdkTable;
 use shared::ports::Clock;
@@ -144,7 +144,7 @@ impl Local {
         if !options.settle_every.is_zero() && !is_seeded {
             ticker.spawn(settle_every(options.settle_every, Arc::clone(&stack)));
         }
-        let limiter = AdmissionLimiter::new(REQUESTS_AT_ONCE);
+        let limiter = Permits::new(REQUESTS_AT_ONCE);
         let gateway = Gateway::serve(listener, Arc::clone(&stack), limiter).map_err(unusable)?;
         Ok(Self { gateway, ticker, webhooks, redis, dynamodb, redis_url, dynamodb_url, stores_file, stack, data })
     }

@@ -10,7 +10,7 @@ use http::Response;
 use lambda_http::{Body, Request, RequestExt};
 use local::gateway::{Failed, Function, Gateway, Invoke};
 use serde_json::{Value, json};
-use shared::batching::AdmissionLimiter;
+use shared::batching::Permits;
 use shared::service::Report;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -47,10 +47,10 @@ impl Invoke for Fake {
 }
 
 async fn start() -> (Gateway, Arc<Fake>, String) {
-    start_with(AdmissionLimiter::new(1_000)).await
+    start_with(Permits::new(1_000)).await
 }
 
-async fn start_with(limiter: AdmissionLimiter) -> (Gateway, Arc<Fake>, String) {
+async fn start_with(limiter: Permits) -> (Gateway, Arc<Fake>, String) {
     let fake = Arc::new(Fake { gate: Semaphore::new(0), begun: Semaphore::new(0), ended: AtomicUsize::new(0) });
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let gateway = Gateway::serve(listener, Arc::clone(&fake), limiter).unwrap();
@@ -258,7 +258,7 @@ async fn a_call_without_a_client_is_completed_and_stop_waits_for_it() {
 #[tokio::test]
 async fn requests_above_the_limit_wait_and_are_then_refused() {
     const BURST_TIMEOUT: Duration = Duration::from_millis(200);
-    let (gateway, fake, url) = start_with(AdmissionLimiter::with_timeout(2, BURST_TIMEOUT)).await;
+    let (gateway, fake, url) = start_with(Permits::with_timeout(2, BURST_TIMEOUT)).await;
     let client = reqwest::Client::new();
     let slow = || tokio::spawn(client.get(format!("{url}/packets/slow")).send());
     let under_way = [slow(), slow()];

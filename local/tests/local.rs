@@ -12,7 +12,7 @@ use local::gateway::Gateway;
 use local::redis_server::RedisServer;
 use local::stack::{Settings, Stack};
 use local::{Ack, Entrance, Local, Options};
-use shared::batching::AdmissionLimiter;
+use shared::batching::Permits;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
@@ -142,7 +142,7 @@ async fn the_embedded_ledger_receives_no_tokens_and_any_other_does() {
         };
         let stack = Arc::new(Stack::connect(settings, None).await.unwrap());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let gateway = Gateway::serve(listener, stack, AdmissionLimiter::new(10)).unwrap();
+        let gateway = Gateway::serve(listener, stack, Permits::new(10)).unwrap();
         for number in 0..DEPOSITS {
             let url = format!("http://{}/wallets/alice/deposits/{ledger_is_embedded}-{number}", gateway.address());
             let answer = reqwest::Client::new().put(url).body(r#"{"amount":1}"#).send().await.unwrap();

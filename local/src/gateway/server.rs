@@ -16,7 +16,7 @@ use hyper_util::server::graceful::GracefulShutdown;
 use jiff::Timestamp;
 use lambda_http::Body;
 use serde_json::json;
-use shared::batching::{AdmissionLimiter, Permit};
+use shared::batching::{Permit, Permits};
 use shared::http::{Code, REQUEST_ID};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -70,7 +70,7 @@ impl Gateway {
     /// Serves the connections of `listener` with the functions of `stack`. Each request needs a permit of `limiter`, as
     /// it needs one of Lambda's concurrent executions on AWS. A request without a permit in time is refused, like one
     /// above API Gateway's throttle.
-    pub fn serve<S: Invoke>(listener: TcpListener, stack: Arc<S>, limiter: AdmissionLimiter) -> io::Result<Self> {
+    pub fn serve<S: Invoke>(listener: TcpListener, stack: Arc<S>, limiter: Permits) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let (stop, stopped) = oneshot::channel();
         let server = tokio::spawn(accept(listener, stack, limiter, address, stopped));
@@ -99,7 +99,7 @@ struct Shared<S> {
     address: SocketAddr,
     names: Names,
     requests: AtomicU64,
-    limiter: AdmissionLimiter,
+    limiter: Permits,
     /// One rush at a time: two would only slow each other down.
     rush: Arc<Semaphore>,
     /// Each call holds a clone. The receiver ends when the last call has ended, even if its client is gone.
@@ -115,7 +115,7 @@ impl<S> Shared<S> {
 async fn accept<S: Invoke>(
     listener: TcpListener,
     stack: Arc<S>,
-    limiter: AdmissionLimiter,
+    limiter: Permits,
     address: SocketAddr,
     mut stopped: oneshot::Receiver<()>,
 ) {

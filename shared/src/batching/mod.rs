@@ -1,12 +1,12 @@
-//! Turns many requests into few calls: a batcher, single-flight, an admission limiter and a bounded cache. Nothing here is
+//! Turns many requests into few calls: a batcher, single-flight, permits and a bounded cache. Nothing here is
 //! specific to this project.
 
-mod admission;
 mod batcher;
 mod cache;
+mod permits;
 mod single_flight;
 
-pub use admission::{AdmissionLimiter, Overloaded, Permit};
 pub use batcher::{Batcher, Caller};
 pub use cache::{Cache, cache, cache_of_large};
+pub use permits::{Overloaded, Permit, Permits};
 pub use single_flight::{Flight, FreshSingleFlight, Promise, SingleFlight};

@@ -72,7 +72,7 @@ impl Guard {
     }
 
     /// Whether `user` may grab the packet with `passphrase` once it has started. Recipients are checked first.
-    pub fn admit(&self, user: &UserId, passphrase: Option<PassphraseDigest>) -> Result<(), Refusal> {
+    pub fn check(&self, user: &UserId, passphrase: Option<PassphraseDigest>) -> Result<(), Refusal> {
         if !self.invites(user) {
             Err(Refusal::NotARecipient)
         } else if self.passphrase.is_some() && self.passphrase != passphrase {
@@ -179,11 +179,11 @@ mod tests {
         let packet = PacketId::new(Timestamp::from_ms(1), 1, [1; 10]);
         let right = digest(packet, "芝麻开门");
         let guard = Guard { starts_at: None, passphrase: Some(right), recipients: Some([user("ann")].into()) };
-        assert_eq!(guard.admit(&user("bob"), Some(right)), Err(Refusal::NotARecipient));
-        assert_eq!(guard.admit(&user("ann"), None), Err(Refusal::WrongPassphrase));
-        assert_eq!(guard.admit(&user("ann"), Some(digest(packet, "x"))), Err(Refusal::WrongPassphrase));
-        assert_eq!(guard.admit(&user("ann"), Some(right)), Ok(()));
-        assert_eq!(Guard::default().admit(&user("bob"), Some(right)), Ok(()));
+        assert_eq!(guard.check(&user("bob"), Some(right)), Err(Refusal::NotARecipient));
+        assert_eq!(guard.check(&user("ann"), None), Err(Refusal::WrongPassphrase));
+        assert_eq!(guard.check(&user("ann"), Some(digest(packet, "x"))), Err(Refusal::WrongPassphrase));
+        assert_eq!(guard.check(&user("ann"), Some(right)), Ok(()));
+        assert_eq!(Guard::default().check(&user("bob"), Some(right)), Ok(()));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use aws_sdk_dynamodb::types::{
     Update,
 };
 
-use crate::batching::{AdmissionLimiter, Overloaded};
+use crate::batching::{Overloaded, Permits};
 use crate::ledger::keys::{self, DUE_AT, DUE_INDEX, DUE_SHARD, PK, SK};
 use crate::ports::{Batch, Bound, Expect, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
 use crate::timeouts;
@@ -33,8 +33,8 @@ pub struct SdkTable {
     /// The same client with the bounds of a read.
     reader: Client,
     name: String,
-    transactions: Arc<AdmissionLimiter>,
-    reads: Arc<AdmissionLimiter>,
+    transactions: Arc<Permits>,
+    reads: Arc<Permits>,
     sends_tokens: bool,
 }
 
@@ -44,8 +44,8 @@ impl SdkTable {
         let bounds = client.config().timeout_config().map_or_else(TimeoutConfig::builder, TimeoutConfig::to_builder);
         let bounds = bounds.operation_attempt_timeout(timeouts::READ_TRY).build();
         let reader = Client::from_conf(client.config().to_builder().timeout_config(bounds).build());
-        let transactions = Arc::new(AdmissionLimiter::new(TRANSACTIONS_AT_ONCE));
-        let reads = Arc::new(AdmissionLimiter::new(READS_AT_ONCE));
+        let transactions = Arc::new(Permits::new(TRANSACTIONS_AT_ONCE));
+        let reads = Arc::new(Permits::new(READS_AT_ONCE));
         Self { client, reader, name, transactions, reads, sends_tokens: true }
     }
 

@@ -112,8 +112,8 @@ impl<C: Clock + Clone> UserMeter<C> {
     }
 }
 
-/// Refuses a user who asks too often.
-pub(super) fn admit(request: &Request, user: &UserId) -> Result<(), Problem> {
+/// Counts a request of `user`, and refuses one who asks too often.
+pub(super) fn within_rate(request: &Request, user: &UserId) -> Result<(), Problem> {
     let Some(meter) = request.extensions().get::<Arc<UserMeter>>() else { return Ok(()) };
     let is_grab = matches!(route(request), Ok(Route::Grab(..)));
     meter.count(user, is_grab).map_err(|(limit, wait)| Problem {

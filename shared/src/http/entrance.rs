@@ -64,7 +64,7 @@ impl Entrance {
             return handle(request).await;
         };
         let (method, origin) = (request.method().clone(), request.headers().get(ORIGIN).cloned());
-        let mut response = handle(alb.admit(request, SystemTime::now())).await;
+        let mut response = handle(alb.with_caller(request, SystemTime::now())).await;
         alb.share(&method, origin, response.headers_mut());
         response
     }
@@ -89,7 +89,7 @@ enum Audience {
 
 impl Alb {
     /// The request with its caller, and with its path decoded as API Gateway does.
-    fn admit(&self, request: Request, now: SystemTime) -> Request {
+    fn with_caller(&self, request: Request, now: SystemTime) -> Request {
         let subject = self.subject(&request, now);
         let path = percent_decode_str(request.raw_http_path()).decode_utf8_lossy().into_owned();
         let mut request = request.with_raw_http_path(path);
@@ -197,7 +197,7 @@ mod tests {
 
     fn caller(request: Request) -> Result<UserId, Code> {
         let now = UNIX_EPOCH + Duration::from_secs(NOW);
-        let request = entrance(true).alb.unwrap().admit(request, now);
+        let request = entrance(true).alb.unwrap().with_caller(request, now);
         user_of_token(&request).map_err(|problem| problem.code)
     }
 

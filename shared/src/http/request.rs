@@ -2,7 +2,7 @@ use lambda_http::http::HeaderValue;
 use lambda_http::request::RequestContext;
 use lambda_http::{Request, RequestExt};
 
-use super::edge::admit;
+use super::edge::within_rate;
 use super::edge_key::came_through;
 use super::entrance::Subject;
 use super::page::check_query;
@@ -30,7 +30,7 @@ pub fn caller(request: &Request) -> Result<UserId, Problem> {
     single(request, "Authorization")?;
     let user = user_of_token(request)?;
     came_through(request)?;
-    admit(request, &user)?;
+    within_rate(request, &user)?;
     check_query(request)?;
     Ok(user)
 }

@@ -1,4 +1,4 @@
-//! Admits users to packets that want tickets.
+//! Packets that want tickets, and whom they admit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::tickets::{Flaw, Scope, TicketFault, TicketKeys};
 /// How old the keys may be that lack a ticket's. It may be a new one. Tickets that somebody made up cause no more reads than this.
 const READ_AGAIN_EVERY: Duration = Duration::from_secs(10);
 
-/// On whose word a user asks for a packet.
+/// Who vouches for a user that is to have a slip of a packet, or to see it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Asker {
     /// The operator's. They have decided already.
@@ -32,13 +32,13 @@ pub enum Admission {
     Refused(TicketFault),
 }
 
-/// Whether `asker` admits `user` to a packet at `now`.
+/// What the ticket of `user` says about a packet at `now`. Not every packet wants one, and no one whom the operator asks for needs one.
 ///
 /// A ticket for one packet needs no read of it, so this does not say whether there is such a packet.
 ///
 /// # Errors
 /// Nobody can say now: the keys can't be read, or this function has none, since it is older than the packet's or its deployment lost them.
-pub async fn admit<T: Table>(
+pub async fn ticket_of<T: Table>(
     keys: Option<&Secret<TicketKeys>>,
     packets: &Packets<T>,
     id: PacketId,
@@ -46,8 +46,10 @@ pub async fn admit<T: Table>(
     asker: &Asker,
     now: Timestamp,
 ) -> Result<Admission, Failure> {
+    if !id.wants_ticket() {
+        return Ok(Admission::Admitted);
+    }
     let text = match asker {
-        _ if !id.wants_ticket() => return Ok(Admission::Admitted),
         Asker::Operator => return Ok(Admission::Admitted),
         Asker::User(None) => return Ok(Admission::Refused(TicketFault::Missing)),
         Asker::User(Some(text)) => text,
@@ -58,7 +60,7 @@ pub async fn admit<T: Table>(
         Failure::unavailable("the keys of tickets can't be read")
     };
     let mut current: Arc<TicketKeys> = keys.current().await.map_err(unread)?;
-    if current.lack_the_key_of(text) {
+    if !current.has_key_named_by(text) {
         current = keys.within(READ_AGAIN_EVERY).await.map_err(unread)?;
     }
     let ticket = match current.open(text, user, now) {

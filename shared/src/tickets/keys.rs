@@ -87,10 +87,10 @@ impl TicketKeys {
         if is_twice { Err(KeysError::Id) } else { Ok(Self(keys)) }
     }
 
-    /// Whether a token names a key that is not among them. It may be one that the app has just added.
-    pub fn lack_the_key_of(&self, token: &str) -> bool {
-        let Some(header) = header_of(token) else { return false };
-        header.kid.is_some_and(|named| self.0.iter().all(|key| key.id != named))
+    /// Whether the key that a token names is among them, if it names one. Another may be one that the app has just added.
+    pub fn has_key_named_by(&self, token: &str) -> bool {
+        let named = header_of(token).and_then(|header| header.kid);
+        named.is_none_or(|named| self.0.iter().any(|key| key.id == named))
     }
 
     /// The claims of a token that one of the keys has signed. The key decides the algorithm, never the token alone.

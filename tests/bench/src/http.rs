@@ -13,7 +13,7 @@ use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use lambda_http::{Body, Request};
 use local::gateway::{Failed, Function, Gateway, Invoke};
-use shared::batching::AdmissionLimiter;
+use shared::batching::Permits;
 use shared::dynamodb::SdkTable;
 use shared::redis::RedisStore;
 use shared::service::{GrabSlip, Report};
@@ -101,7 +101,7 @@ impl Http {
         tickets: Option<TicketKey>,
     ) -> Result<Arc<Self>, BoxError> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let gateway = Gateway::serve(listener, Arc::new(answers), AdmissionLimiter::new(ROOM))?;
+        let gateway = Gateway::serve(listener, Arc::new(answers), Permits::new(ROOM))?;
         let connections = Connections { address: gateway.address(), idle: Arc::default() };
         let client = Client::new(connections, "", Caller::Nobody).retrying(Retries::NONE);
         Ok(Arc::new(Self { _gateway: gateway, client, engine, sold_out, tickets }))

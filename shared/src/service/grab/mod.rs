@@ -20,7 +20,7 @@ use crate::domain::{
 };
 use crate::ledger::{ClaimOutcome, ClaimRefusal};
 use crate::ports::{GrabAnswer, Grabber, HotStore, Table};
-use crate::service::admission::{Admission, Asker, admit};
+use crate::service::admission::{Admission, Asker, ticket_of};
 use crate::service::load::{Ensured, Loader};
 use crate::service::own_claims::OwnClaims;
 use crate::service::sold_out::SoldOut;
@@ -217,7 +217,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
     /// none.
     async fn turn_away(&self, id: PacketId, user: &UserId, asker: &Asker) -> Result<Option<GrabOutcome>, Failure> {
         let (keys, packets, now) = (self.stores.ticket_keys.as_deref(), &self.stores.packets, self.stores.clock.now());
-        let outcome = match admit(keys, packets, id, user, asker, now).await {
+        let outcome = match ticket_of(keys, packets, id, user, asker, now).await {
             Ok(Admission::Admitted) => return Ok(None),
             Ok(Admission::NotBefore(starts_at)) => {
                 let retry_after = starts_at.since(now) + self.stores.entropy.part_of(self.start_spread);
@@ -246,7 +246,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         let (user, now, guard) = (&grabber.user, self.stores.clock.now(), &terms.guard);
         let Some(limit) = &terms.limit else { return Ok(None) };
         let has_begun = guard.starts_at.is_none_or(|starts_at| now >= starts_at);
-        if !has_begun || now >= terms.expires_at || guard.admit(user, grabber.passphrase).is_err() {
+        if !has_begun || now >= terms.expires_at || guard.check(user, grabber.passphrase).is_err() {
             return Ok(None);
         }
         let won = self.stores.ledger.won(user, &terms.sender, limit).await?;
@@ -410,7 +410,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         if let Some(claim) = self.own_claims.claim_of(&grabber.user, terms.id).await? {
             return Ok(replayed(claim));
         }
-        if let Err(refusal) = terms.guard.admit(&grabber.user, grabber.passphrase) {
+        if let Err(refusal) = terms.guard.check(&grabber.user, grabber.passphrase) {
             return Ok(GrabOutcome::Refused(refusal));
         }
         if terms.ack == AckMode::Redis {

@@ -40,7 +40,7 @@ use crate::domain::{
 };
 use crate::ledger::{Ledger, MovementCursor, Packet, Slice};
 use crate::ports::{HotStore, Table};
-use crate::service::admission::{Admission, Asker, admit};
+use crate::service::admission::{Admission, Asker, ticket_of};
 use crate::service::{Failure, Reports, Stores};
 use crate::tickets::TicketFault;
 
@@ -202,7 +202,9 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
             .collect();
         rounds.sort_by_key(|(round, _)| (round.starts_at, round.id));
         for (round, packet) in rounds {
-            if let Admission::Refused(_) = admit(ticket_keys.as_deref(), packets, round.id, viewer, asker, now).await? {
+            if let Admission::Refused(_) =
+                ticket_of(ticket_keys.as_deref(), packets, round.id, viewer, asker, now).await?
+            {
                 continue;
             }
             if now < round.starts_at {
@@ -331,7 +333,7 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         if !terms.guard.invites(viewer) {
             return Ok(Viewed::NotForYou);
         }
-        let turned_away = match admit(ticket_keys.as_deref(), packets, id, viewer, asker, clock.now()).await {
+        let turned_away = match ticket_of(ticket_keys.as_deref(), packets, id, viewer, asker, clock.now()).await {
             // Who waits for their turn may look.
             Ok(Admission::Admitted | Admission::NotBefore(_)) => return Ok(Viewed::Shown(terms)),
             Ok(Admission::Refused(fault)) => Ok(Viewed::NoTicket(fault)),

@@ -25,14 +25,14 @@ pub type Permit = OwnedSemaphorePermit;
 /// A burst is served to its end. Under overload a new request waits for a short time only, so that served requests are served
 /// in time. That is "controlled delay" as in Ben Maurer, *Fail at Scale*, ACM Queue 13 (2015).
 #[derive(Debug)]
-pub struct AdmissionLimiter {
+pub struct Permits {
     permits: Arc<Semaphore>,
     burst_timeout: Duration,
     /// When a request last found the queue empty.
     was_empty_at: Mutex<Instant>,
 }
 
-impl AdmissionLimiter {
+impl Permits {
     /// A limiter that allows at most `in_flight_max` requests in flight.
     #[must_use]
     pub fn new(in_flight_max: usize) -> Self {
@@ -85,7 +85,7 @@ mod tests {
     }
 
     /// Serves requests with ten permits, each for 10 ms, so at most 1,000 a second. `arrivals` says when each request comes.
-    async fn run(limiter: &Arc<AdmissionLimiter>, arrivals: impl Iterator<Item = Duration>) -> Waited {
+    async fn run(limiter: &Arc<Permits>, arrivals: impl Iterator<Item = Duration>) -> Waited {
         let mut all = JoinSet::new();
         for arrival in arrivals {
             let limiter = Arc::clone(limiter);
@@ -117,14 +117,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_burst_is_served_to_its_end() {
-        let waited = run(&Arc::new(AdmissionLimiter::new(10)), steady(5_000, 0, 1)).await;
+        let waited = run(&Arc::new(Permits::new(10)), steady(5_000, 0, 1)).await;
         assert_eq!((waited.served.len(), waited.refused.len()), (5_000, 0));
     }
 
     #[tokio::test(start_paused = true)]
     async fn under_lasting_overload_answers_come_soon_and_no_permit_is_wasted() {
         // Three times as much as can be served, for half a minute: longer than any request of the burst at its start waits.
-        let limiter = Arc::new(AdmissionLimiter::new(10));
+        let limiter = Arc::new(Permits::new(10));
         let overload = run(&limiter, steady(3, 0, 30_000)).await;
         assert_eq!(overload.served.len() + overload.refused.len(), 90_000);
         assert!(overload.served.len() > 29_000, "permits were left unused: {}", overload.served.len());
@@ -138,7 +138,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_table_that_is_mute_refuses_soon() {
-        let limiter = Arc::new(AdmissionLimiter::new(10));
+        let limiter = Arc::new(Permits::new(10));
         let held: Vec<_> = futures::future::try_join_all((0..10).map(|_| limiter.acquire())).await.unwrap();
         sleep(BURST_MAX).await;
         let came = Instant::now();
