@@ -20,7 +20,7 @@ use http::Response;
 use lambda_http::{Body, Request};
 use serde_json::Value;
 use shared::domain::Limits;
-use shared::service::Report;
+use shared::service::RunReport;
 
 use crate::sandbox::Sandbox;
 use crate::webhooks::sqs::SqsError;
@@ -48,7 +48,7 @@ pub trait Invoke: Send + Sync + 'static {
     fn call(&self, function: Function, request: Request) -> impl Future<Output = Response<Body>> + Send;
 
     /// Runs settle over all partitions and returns the report.
-    fn settle(&self) -> impl Future<Output = Result<Report, Failed>> + Send;
+    fn settle(&self) -> impl Future<Output = Result<RunReport, Failed>> + Send;
 
     /// The sandbox, if the stack is one.
     fn sandbox(&self) -> Option<&Sandbox> {

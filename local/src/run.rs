@@ -8,7 +8,7 @@ use shared::batching::Permits;
 use shared::config::WebhookAddresses;
 use shared::dynamodb::SdkTable;
 use shared::ports::Clock;
-use shared::service::Report;
+use shared::service::RunReport;
 use shared::wiring::{self, Environment};
 use tempfile::NamedTempFile;
 use tokio::net::TcpListener;
@@ -278,6 +278,6 @@ async fn settle(stack: &impl Invoke) {
 }
 
 /// Whether a report is worth a log line: most runs of an idle system do nothing.
-fn did_something(report: &Report) -> bool {
+fn did_something(report: &RunReport) -> bool {
     [report.persisted, report.parked, report.refunded_packets].iter().any(|count| *count > 0)
 }

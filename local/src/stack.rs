@@ -16,7 +16,7 @@ use shared::error_chain;
 use shared::http::Entrance;
 use shared::ports::HotStore;
 use shared::redis::{RedisConfigError, RedisStore};
-use shared::service::{ClosePacket, GrabSlip, Report, SendPacket, Settle, ViewPackets, Wallets};
+use shared::service::{ClosePacket, GrabSlip, RunReport, SendPacket, Settle, ViewPackets, Wallets};
 use shared::wiring::{self, Environment, Wiring};
 use tokio::sync::RwLock;
 use tokio::time::Instant;
@@ -211,7 +211,7 @@ impl Stack {
     async fn settle_all(&self) -> Result<(), Failed> {
         let give_up = Instant::now() + SETTLE_TIMEOUT;
         loop {
-            let Report { persisted, refunded_packets, due_left, .. } = self.settle().await?;
+            let RunReport { persisted, refunded_packets, due_left, .. } = self.settle().await?;
             if persisted + refunded_packets + due_left == 0 {
                 return Ok(());
             }
@@ -258,7 +258,7 @@ impl Invoke for Stack {
         functions.entrance.serve(request, handle).await
     }
 
-    async fn settle(&self) -> Result<Report, Failed> {
+    async fn settle(&self) -> Result<RunReport, Failed> {
         let functions = self.functions.read().await;
         let deadline = Instant::now() + SETTLE_TIMEOUT;
         let report = settle::handle(&functions.settle, settle::Event::default(), deadline).await;

@@ -11,7 +11,7 @@ use lambda_http::{Body, Request, RequestExt};
 use local::gateway::{Failed, Function, Gateway, Invoke};
 use serde_json::{Value, json};
 use shared::batching::Permits;
-use shared::service::Report;
+use shared::service::RunReport;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -41,8 +41,8 @@ impl Invoke for Fake {
         Response::builder().status(418).header("x-answer", "yes").body(Body::Text(body.to_string())).unwrap()
     }
 
-    async fn settle(&self) -> Result<Report, Failed> {
-        Ok(Report { persisted: 1, oldest_outbox_ms: Some(0), ..Report::default() })
+    async fn settle(&self) -> Result<RunReport, Failed> {
+        Ok(RunReport { persisted: 1, oldest_outbox_ms: Some(0), ..RunReport::default() })
     }
 }
 

@@ -11,7 +11,7 @@ use shared::domain::{AckMode, Intervention, Labels, Status, Terms, Timestamp};
 use shared::dynamodb::SdkTable;
 use shared::ledger::{CloseOrder, Ledger, keys};
 use shared::ports::System;
-use shared::service::{Failure, GrabOutcome, NewPacket, Report};
+use shared::service::{Failure, GrabOutcome, NewPacket, RunReport};
 use tests::hot::hold_only;
 use tests::{Process, Promises, Setup, World, audit, packet, user, users};
 
@@ -50,7 +50,7 @@ async fn eight_settles_at_once_refund_once() {
         let late = late_process(&world);
         tokio::spawn(async move { late.settle().await })
     });
-    let reports: Vec<Report> = join_all(settles).await.into_iter().map(Result::unwrap).collect();
+    let reports: Vec<RunReport> = join_all(settles).await.into_iter().map(Result::unwrap).collect();
     let books = audit(&world).await;
     promises.are_kept(&books);
     let refunded: usize = books.packets.values().map(tests::PacketBooks::refunded).sum();
@@ -64,7 +64,12 @@ async fn eight_settles_at_once_refund_once() {
         world.audit_hot(terms, &books).await;
     }
     let again = late_process(&world).settle().await;
-    let nothing = Report { outbox_left: Some(0), oldest_outbox_ms: Some(0), ..Report::default() };
+    let nothing = RunReport {
+        outbox_left: Some(0),
+        oldest_outbox_ms: Some(0),
+        oldest_pending_s: Some(0),
+        ..RunReport::default()
+    };
     assert_eq!(again, nothing);
 }
 
@@ -80,8 +85,15 @@ async fn a_run_without_time_does_no_harm_and_the_next_one_finishes() {
     }
     let late = late_process(&world);
     let report = late.count().await;
-    let (oldest_outbox_ms, oldest_due_s) = (report.oldest_outbox_ms, report.oldest_due_s);
-    let counted = Report { due_left: 4, outbox_left: Some(8), oldest_outbox_ms, oldest_due_s, ..Report::default() };
+    let RunReport { oldest_outbox_ms, oldest_due_s, .. } = report;
+    let counted = RunReport {
+        due_left: 4,
+        outbox_left: Some(8),
+        oldest_outbox_ms,
+        oldest_due_s,
+        oldest_pending_s: Some(0),
+        ..RunReport::default()
+    };
     assert_eq!(report, counted, "nothing is done, but everything is counted");
     // By the process' clock, which is two hours ahead. The packets were open for one.
     assert!((3_600..3_660).contains(&oldest_due_s), "the oldest is due for {oldest_due_s} s");

@@ -21,8 +21,8 @@ use shared::ports::{Clock, System};
 use shared::redis::test_server::{TestCluster, TestServer, poll};
 use shared::redis::{Connection, RedisConfig, RedisStore};
 use shared::service::{
-    Asker, ClosePacket, Failure, GrabOutcome, GrabSlip, NewPacket, Report, SendOutcome, SendPacket, SendPolicy, Settle,
-    Stores, ViewPackets, Wallets,
+    Asker, ClosePacket, Failure, GrabOutcome, GrabSlip, NewPacket, RunReport, SendOutcome, SendPacket, SendPolicy,
+    Settle, Stores, ViewPackets, Wallets,
 };
 use tokio::time::Instant;
 
@@ -358,13 +358,13 @@ impl Process {
     }
 
     /// A run of settle of all partitions.
-    pub async fn settle(&self) -> Report {
+    pub async fn settle(&self) -> RunReport {
         self.settle_range(0..=255).await
     }
 
     /// Counts what there is to settle, by a run without time for work. On a slow machine it may have no time to count
     /// either.
-    pub async fn count(&self) -> Report {
+    pub async fn count(&self) -> RunReport {
         poll("a count", async || {
             let report = self.settle.run(0..=255, Instant::now()).await.unwrap();
             report.outbox_left.is_some().then_some(report)
@@ -373,7 +373,7 @@ impl Process {
     }
 
     /// A run of settle of some partitions.
-    pub async fn settle_range(&self, partitions: RangeInclusive<u32>) -> Report {
+    pub async fn settle_range(&self, partitions: RangeInclusive<u32>) -> RunReport {
         self.settle.run(partitions, Instant::now() + SETTLE_TIMEOUT).await.unwrap()
     }
 }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use shared::domain::PARTITIONS;
 use shared::ports::{HotStore, Table};
-use shared::service::{Failure, Report, Settle};
+use shared::service::{Failure, RunReport, Settle};
 use tokio::time::Instant;
 
 pub use metric::metric;
@@ -58,11 +58,10 @@ pub async fn handle<T: Table, H: HotStore>(
     settle: &Settle<T, H>,
     event: Event,
     deadline: Instant,
-) -> Result<Report, SettleError> {
+) -> Result<RunReport, SettleError> {
     // Past its deadline a run only counts.
     let deadline = if event.look { Instant::now() } else { deadline };
     let report = settle.run(event.range()?, deadline).await?;
-    let report = settle.with_pending(report).await;
     tracing::info!(?report, "settled");
     Ok(report)
 }

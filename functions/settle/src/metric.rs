@@ -1,12 +1,12 @@
 use serde_json::Value;
 use shared::domain::Timestamp;
-use shared::service::Report;
+use shared::service::RunReport;
 use shared::telemetry::MetricLine;
 
 /// The metrics of a run as one line of `CloudWatch`'s embedded metric format, for the log. Figures that the run could
 /// not determine are left out: an alarm notices a missing figure, but not a wrong one.
 #[must_use]
-pub fn metric(report: &Report, table: &str, now: Timestamp) -> Value {
+pub fn metric(report: &RunReport, table: &str, now: Timestamp) -> Value {
     let known = [
         ("Persisted", "Count", Some(report.persisted)),
         ("Parked", "Count", Some(report.parked)),
@@ -34,8 +34,12 @@ mod tests {
 
     #[test]
     fn every_metric_that_is_declared_has_a_value() {
-        let report =
-            Report { outbox_left: Some(3), oldest_outbox_ms: Some(9), oldest_pending_s: Some(5), ..Report::default() };
+        let report = RunReport {
+            outbox_left: Some(3),
+            oldest_outbox_ms: Some(9),
+            oldest_pending_s: Some(5),
+            ..RunReport::default()
+        };
         let line = metric(&report, "hongbao", Timestamp::from_ms(7));
         assert_eq!(declared(&line).iter().filter(|name| line[**name].is_u64()).count(), 8);
         assert_eq!((&line["_aws"]["Timestamp"], &line["Table"]), (&json!(7), &json!("hongbao")));
@@ -44,7 +48,7 @@ mod tests {
 
     #[test]
     fn an_unknown_figure_is_not_declared() {
-        let line = metric(&Report::default(), "hongbao", Timestamp::from_ms(7));
+        let line = metric(&RunReport::default(), "hongbao", Timestamp::from_ms(7));
         assert_eq!(declared(&line), ["Persisted", "Parked", "RefundedPackets", "RefundedSlips", "DueAge"]);
         assert_eq!(line.get("OutboxDepth"), None);
     }

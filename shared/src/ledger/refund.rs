@@ -92,10 +92,9 @@ impl<T: Table> Ledger<T> {
         };
         let mut set = items::write(&closing)?;
         set.insert(items::STATUS.to_owned(), serde_dynamo::AttributeValue::S(items::SETTLED.to_owned()));
+        // A packet is in the index until it is settled. If it is not there, it was settled before.
         let expect = Expect::Has(keys::DUE_SHARD);
         let write = Write::Change { key: keys::packet(terms.id), expect, set, remove: &[keys::DUE_SHARD] };
-        match self.commit(&[write]).await? {
-            Committed::Yes | Committed::No(_) => Ok(()),
-        }
+        self.commit(&[write]).await.map(drop)
     }
 }

@@ -26,7 +26,7 @@ pub use report::{
     write_sheet,
 };
 pub use send::{NewPacket, SendOutcome, SendPacket, SendPolicy};
-pub use settle::{Rebuild, Replay, Replayed, Report, Settle};
+pub use settle::{Rebuild, Replay, Replayed, RunReport, Settle};
 pub use stores::Stores;
 pub use view::{
     ClaimsAsked, ClaimsView, ListPlace, ListedClaim, NextRound, Obstacle, Order, PacketView, Share, ShareView,

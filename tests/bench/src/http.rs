@@ -16,7 +16,7 @@ use local::gateway::{Failed, Function, Gateway, Invoke};
 use shared::batching::Permits;
 use shared::dynamodb::SdkTable;
 use shared::redis::RedisStore;
-use shared::service::{GrabSlip, Report};
+use shared::service::{GrabSlip, RunReport};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::BoxError;
@@ -43,7 +43,7 @@ impl Invoke for Answers {
         }
     }
 
-    async fn settle(&self) -> Result<Report, Failed> {
+    async fn settle(&self) -> Result<RunReport, Failed> {
         Err(Failed("there is no settle here".to_owned()))
     }
 }

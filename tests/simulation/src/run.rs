@@ -15,7 +15,7 @@ use shared::domain::{
 };
 use shared::ledger::{DepositOutcome, EndOutcome, Ledger, SendOutcome as LedgerSend, SendRequest, WithdrawalOutcome};
 use shared::ports::{Clock, Entropy};
-use shared::service::{Asker, Failure, GrabOutcome, Report, SendOutcome, Viewed};
+use shared::service::{Asker, Failure, GrabOutcome, RunReport, SendOutcome, Viewed};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
@@ -546,7 +546,7 @@ impl Run {
         outcome
     }
 
-    async fn settle(&self) -> Option<Report> {
+    async fn settle(&self) -> Option<RunReport> {
         let process = self.slots.any();
         let deadline = Instant::now() + SETTLE_TIMEOUT;
         let answer = process.call(settling(process.settle.run(0..=255, deadline))).await;

@@ -16,7 +16,7 @@ use shared::memory::{MemoryHot, MemoryTable};
 use shared::ports::{
     Batch, Clock, GrabAnswer, Grabber, HotStore, Item, Key, Query, System, Table, TableError, TransactError, Write,
 };
-use shared::service::{NewPacket, Report, SendOutcome, SendPacket, SendPolicy, Settle, Stores, Wallets};
+use shared::service::{NewPacket, RunReport, SendOutcome, SendPacket, SendPolicy, Settle, Stores, Wallets};
 use tokio::time::{Instant, sleep};
 
 /// How long a transaction of a slow table takes, and a query of one that reads slowly.
@@ -205,7 +205,7 @@ impl Scene {
     }
 
     /// A run of settle.
-    async fn settle(&self, time: Duration) -> Report {
+    async fn settle(&self, time: Duration) -> RunReport {
         self.settle.run(0..=255, Instant::now() + time).await.unwrap()
     }
 

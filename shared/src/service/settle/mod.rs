@@ -27,9 +27,9 @@ const ORDERS_A_RUN: u32 = 10;
 /// How long a run carries them out.
 const ORDERS_TIME: Duration = Duration::from_secs(10);
 
-/// What a run of settle did, and what is left.
-#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct Report {
+/// What a run of settle did, and what is left; or a piece of a run. The reports of pieces add up.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct RunReport {
     /// Holds whose claim was not in the ledger when the run looked, and now is. The run or a concurrent grab committed it.
     pub persisted: u64,
     /// Parked holds that the run met.
@@ -48,68 +48,42 @@ pub struct Report {
     pub due_left: u64,
     /// For how many seconds the oldest of them has been past both, or closed. 0 if there is none; a closed one counts once it was read.
     pub oldest_due_s: u64,
-    /// For how many seconds the oldest pending withdrawal has been pending, 0 if there is none; `null`: nobody asked, or the ledger did not
-    /// say.
+    /// For how many seconds the oldest pending withdrawal has been pending, 0 if there is none; `null`: it is for another run to tell, or
+    /// the ledger did not say.
     pub oldest_pending_s: Option<u64>,
 }
 
-impl Report {
-    /// The report of a run that did `tally` and ends `now`.
-    fn new(tally: Tally, now: Timestamp, grace: Duration) -> Self {
-        let due_for = |expiry: Timestamp| now.since(expiry.after(grace)).as_secs();
-        let age = |left: Backlog| left.oldest.map_or(Duration::ZERO, |oldest| now.since(oldest));
-        Self {
-            persisted: tally.persisted,
-            parked: tally.parked,
-            refunded_packets: tally.refunded_packets,
-            refunded_slips: tally.refunded_slips,
-            refunded_amount: tally.refunded_amount,
-            outbox_left: tally.left.map(|left| left.holds),
-            oldest_outbox_ms: tally.left.map(|left| u64::try_from(age(left).as_millis()).unwrap_or(u64::MAX)),
-            due_left: tally.due_left,
-            oldest_due_s: tally.oldest_expiry.map_or(0, due_for),
-            oldest_pending_s: None,
-        }
+impl RunReport {
+    /// Nothing was done, and nothing is left.
+    fn nothing() -> Self {
+        Self { outbox_left: Some(0), oldest_outbox_ms: Some(0), ..Self::default() }
+    }
+
+    /// The same, with what is left in outboxes `now`.
+    fn with_left(self, left: Backlog, now: Timestamp) -> Self {
+        let age = left.oldest.map_or(Duration::ZERO, |oldest| now.since(oldest));
+        let oldest_outbox_ms = Some(u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
+        Self { outbox_left: Some(left.holds), oldest_outbox_ms, ..self }
+    }
+
+    /// The same, where the hot store could not tell what is left in outboxes.
+    fn with_unknown_left(self) -> Self {
+        Self { outbox_left: None, oldest_outbox_ms: None, ..self }
     }
 }
 
-/// What a piece of a run did, and what it left. The fields mean what those of [`Report`] mean; tallies of pieces add up.
-#[derive(Clone, Copy, Debug)]
-struct Tally {
-    persisted: u64,
-    parked: u64,
-    refunded_packets: u64,
-    refunded_slips: u64,
-    refunded_amount: u64,
-    due_left: u64,
-    /// When the oldest packet that is left expired.
-    oldest_expiry: Option<Timestamp>,
-    /// What is left in outboxes; `None`: the hot store could not tell.
-    left: Option<Backlog>,
-}
-
-impl Default for Tally {
-    fn default() -> Self {
-        let (persisted, parked, due_left) = (0, 0, 0);
-        let (refunded_packets, refunded_slips, refunded_amount) = (0, 0, 0);
-        let (oldest_expiry, left) = (None, Some(Backlog::default()));
-        Self { persisted, parked, refunded_packets, refunded_slips, refunded_amount, due_left, oldest_expiry, left }
-    }
-}
-
-impl AddAssign for Tally {
+impl AddAssign for RunReport {
     fn add_assign(&mut self, other: Self) {
         self.persisted += other.persisted;
         self.parked += other.parked;
         self.refunded_packets += other.refunded_packets;
         self.refunded_slips += other.refunded_slips;
         self.refunded_amount += other.refunded_amount;
+        self.outbox_left = self.outbox_left.zip(other.outbox_left).map(|(all, more)| all + more);
+        self.oldest_outbox_ms = self.oldest_outbox_ms.zip(other.oldest_outbox_ms).map(|(all, more)| all.max(more));
         self.due_left += other.due_left;
-        self.oldest_expiry = self.oldest_expiry.into_iter().chain(other.oldest_expiry).min();
-        self.left = self.left.zip(other.left).map(|(all, more)| Backlog {
-            holds: all.holds + more.holds,
-            oldest: all.oldest.into_iter().chain(more.oldest).min(),
-        });
+        self.oldest_due_s = self.oldest_due_s.max(other.oldest_due_s);
+        self.oldest_pending_s = self.oldest_pending_s.max(other.oldest_pending_s);
     }
 }
 
@@ -142,17 +116,6 @@ impl Run {
 }
 
 impl<T: Table, H: HotStore> Settle<T, H> {
-    /// The same report, with the age of the oldest pending withdrawal.
-    pub async fn with_pending(&self, report: Report) -> Report {
-        let oldest = self.stores.ledger.oldest_pending().await;
-        if let Err(error) = &oldest {
-            tracing::warn!(error = crate::error_chain(error), "the age of the oldest pending withdrawal is unknown");
-        }
-        let now = self.stores.clock.now();
-        let oldest_pending_s = oldest.ok().map(|oldest| oldest.map_or(0, |at| now.since(at).as_secs()));
-        Report { oldest_pending_s, ..report }
-    }
-
     /// Settles the packets in these stores. `grace` must be longer than a grab can last plus the difference of the clocks.
     pub fn new(stores: Stores<T, H>, grace: Duration) -> Self {
         Self { outboxes: Outboxes::new(stores.clone()), closer: Closer::new(stores.clone()), stores, grace }
@@ -189,24 +152,38 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         Ok(())
     }
 
+    /// For how many seconds the oldest pending withdrawal has been pending; `None`: the ledger did not say.
+    async fn oldest_pending_s(&self) -> Option<u64> {
+        let oldest = self.stores.ledger.oldest_pending().await;
+        if let Err(error) = &oldest {
+            tracing::warn!(error = crate::error_chain(error), "the age of the oldest pending withdrawal is unknown");
+        }
+        oldest.ok().map(|oldest| oldest.map_or(0, |at| self.stores.clock.now().since(at).as_secs()))
+    }
+
     /// Settles what lies in `partitions`, until `deadline`. The next run does the rest.
-    pub async fn run(&self, partitions: RangeInclusive<u32>, deadline: Instant) -> Result<Report, Failure> {
+    pub async fn run(&self, partitions: RangeInclusive<u32>, deadline: Instant) -> Result<RunReport, Failure> {
+        // Several runs may share the partitions. One of them does what is in none.
+        let is_first = partitions.contains(&0);
         // A hot store that does not answer must leave time for the refunds, most of which do not need it.
         let half_time = Instant::now() + deadline.saturating_duration_since(Instant::now()) / 2;
         let mut visits = self.outboxes.empty(partitions.clone(), half_time).await;
         let now = self.stores.clock.now();
-        if partitions.contains(&0) {
+        if is_first {
             Box::pin(self.carry_out_orders(now)).await;
         }
         let run = Run { partitions, now, until: now.before(self.grace), deadline, troubled: Mutex::default() };
         let refunded = self.refund_due(&run).await;
         self.outboxes.go_on(&mut visits, deadline).await;
         self.outboxes.note_sold_out(deadline).await;
-        let mut tally = refunded?;
+        let mut report = refunded?;
         for visit in visits.into_values() {
-            tally += visit.tally;
+            report += visit.report;
         }
-        Ok(Report::new(tally, self.stores.clock.now(), self.grace))
+        if is_first {
+            report.oldest_pending_s = self.oldest_pending_s().await;
+        }
+        Ok(report)
     }
 }
 
@@ -215,25 +192,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tallies_of_pieces_add_up() {
-        let tally = |n: u64| Tally {
+    fn reports_of_pieces_add_up() {
+        let report = |n: u64| RunReport {
             persisted: n,
             parked: 2 * n,
             refunded_packets: 3 * n,
             refunded_slips: 4 * n,
             refunded_amount: 5 * n,
-            due_left: 6 * n,
-            oldest_expiry: Some(Timestamp::from_ms(7 * n)),
-            left: Some(Backlog { holds: 8 * n, oldest: Some(Timestamp::from_ms(9 * n)) }),
+            outbox_left: Some(6 * n),
+            oldest_outbox_ms: Some(7 * n),
+            due_left: 8 * n,
+            oldest_due_s: 9 * n,
+            oldest_pending_s: None,
         };
-        let mut all = tally(10);
-        all += tally(100);
-        let report = Report::new(all, Timestamp::from_ms(5_090), Duration::from_secs(1));
-        assert_eq!((report.persisted, report.parked, report.refunded_packets), (110, 220, 330));
-        assert_eq!((report.refunded_slips, report.refunded_amount, report.due_left), (440, 550, 660));
-        assert_eq!((report.outbox_left, report.oldest_outbox_ms, report.oldest_due_s), (Some(880), Some(5_000), 4));
-        all += Tally { left: None, ..Tally::default() };
-        let report = Report::new(all, Timestamp::from_ms(5_090), Duration::from_secs(1));
-        assert_eq!((report.outbox_left, report.oldest_outbox_ms), (None, None), "the hot store could not tell");
+        for (one, other) in [(10, 100), (100, 10)] {
+            let mut all = report(one);
+            all += report(other);
+            assert_eq!(all, RunReport { oldest_outbox_ms: Some(700), oldest_due_s: 900, ..report(110) });
+            all += report(0).with_unknown_left();
+            assert_eq!((all.outbox_left, all.oldest_outbox_ms), (None, None), "the hot store could not tell");
+        }
+        let left = Backlog { holds: 3, oldest: Some(Timestamp::from_ms(90)) };
+        let left = RunReport::nothing().with_left(left, Timestamp::from_ms(5_090));
+        assert_eq!((left.outbox_left, left.oldest_outbox_ms), (Some(3), Some(5_000)));
     }
 }

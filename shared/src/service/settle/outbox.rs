@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::stream::{self, StreamExt};
 use tokio::time::{Instant, timeout};
 
-use super::Tally;
+use super::RunReport;
 use crate::domain::{AckMode, Claim, Decision, Hold, Owner, PartId, Partition, Terms, UserId};
 use crate::ledger::{CLAIMS_MAX, ClaimOutcome, ClaimRefusal, LedgerError};
 use crate::lock;
@@ -40,32 +40,19 @@ pub(super) struct Outboxes<T, H> {
 /// The result of one or two visits to a partition.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Visit {
-    pub tally: Tally,
+    pub report: RunReport,
     /// Whether time was up before the end was reached.
     out_of_time: bool,
 }
 
 /// A part after its outbox was drained.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Drained {
-    pub tally: Tally,
+    pub report: RunReport,
     /// Slips whose holds are parked.
     pub parked: Vec<u32>,
-}
-
-impl Drained {
-    fn new(persisted: u64, left: &[OutboxEntry]) -> Self {
-        let parked =
-            left.iter().filter(|entry| entry.parked.is_some()).map(|entry| entry.hold.slip).collect::<Vec<_>>();
-        let backlog = Backlog { holds: left.len() as u64, oldest: left.iter().map(|entry| entry.hold.at).min() };
-        let tally = Tally { persisted, parked: parked.len() as u64, left: Some(backlog), ..Tally::default() };
-        Self { tally, parked }
-    }
-
     /// Holds that the next run tries again.
-    pub fn waiting(&self) -> u64 {
-        self.tally.left.map_or(0, |left| left.holds) - self.tally.parked
-    }
+    pub waiting: usize,
 }
 
 /// What became of one hold.
@@ -107,7 +94,9 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
             .for_each(|(index, count)| {
                 match count {
                     Ok(left) => {
-                        visits.entry(index).and_modify(|visit| visit.tally.left = Some(left));
+                        visits.entry(index).and_modify(|visit| {
+                            visit.report = visit.report.with_left(left, self.stores.clock.now());
+                        });
                     }
                     Err(error) => {
                         tracing::error!(index, error = crate::error_chain(&error), "outboxes were not counted");
@@ -135,22 +124,22 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
 
     /// Drains each part by itself: a part that fails stops neither the others nor any refund.
     async fn empty_partition(&self, partition: Partition, deadline: Instant) -> Visit {
-        let unknown = Tally { left: None, ..Tally::default() };
+        let unknown = RunReport::nothing().with_unknown_left();
         if Instant::now() >= deadline {
-            return Visit { tally: unknown, out_of_time: true };
+            return Visit { report: unknown, out_of_time: true };
         }
         let parts = match self.stores.hot.pending_parts(partition).await {
             Ok(parts) => parts,
             Err(error) => {
                 tracing::error!(?partition, error = crate::error_chain(&error), "outboxes were not found");
-                return Visit { tally: unknown, out_of_time: false };
+                return Visit { report: unknown, out_of_time: false };
             }
         };
-        let mut tally = Tally::default();
+        let mut report = RunReport::nothing();
         for part in parts {
             crash_point!("settle.after_pending");
-            tally += match self.drain(part, self.least_age, deadline).await {
-                Ok(drained) => drained.tally,
+            report += match self.drain(part, self.least_age, deadline).await {
+                Ok(drained) => drained.report,
                 Err(failure) => {
                     tracing::error!(%part, error = crate::error_chain(&failure), "an outbox was not emptied");
                     unknown
@@ -158,10 +147,10 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
             };
             if Instant::now() >= deadline {
                 // Time may be up in the middle of this part, and the holds of the others are not counted.
-                return Visit { tally: Tally { left: None, ..tally }, out_of_time: true };
+                return Visit { report: report.with_unknown_left(), out_of_time: true };
             }
         }
-        Visit { tally, out_of_time: false }
+        Visit { report, out_of_time: false }
     }
 
     /// Persists the holds of a part that are at least `least_age` old. A slip with a decision is only reconciled: a read costs less
@@ -174,13 +163,13 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
             self.stores.hot.tidy(part).await?;
         }
         if held.is_empty() || Instant::now() >= deadline {
-            return Ok(Drained::new(0, &held));
+            return Ok(self.drained(0, &held));
         }
         let Some(terms) = self.stores.packets.terms(part.packet).await? else {
             for held in held.iter().filter(|held| held.parked.is_none()) {
                 self.park(part, &held.hold, "no such packet").await?;
             }
-            return Ok(Drained::new(0, &self.stores.hot.outbox(part).await?));
+            return Ok(self.drained(0, &self.stores.hot.outbox(part).await?));
         };
         // No grab commits the holds of a packet that is answered on the hot store's word, so there is nobody to wait for.
         if terms.ack == AckMode::Ledger && least_age > Duration::ZERO {
@@ -190,7 +179,7 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
             held.retain(|held| !is_young(held.hold.at));
         }
         if held.is_empty() {
-            return Ok(Drained::new(0, &self.stores.hot.outbox(part).await?));
+            return Ok(self.drained(0, &self.stores.hot.outbox(part).await?));
         }
         let mut open: Vec<Hold> =
             held.iter().filter(|held| held.parked.is_none()).map(|held| held.hold.clone()).collect();
@@ -236,7 +225,17 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         if let Reconciled::Final = reconciled {
             lock(&self.finals).push(part);
         }
-        Ok(Drained::new(persisted, &self.stores.hot.outbox(part).await?))
+        Ok(self.drained(persisted, &self.stores.hot.outbox(part).await?))
+    }
+
+    /// A part of whose holds so many were persisted, and these are left.
+    fn drained(&self, persisted: u64, left: &[OutboxEntry]) -> Drained {
+        let parked: Vec<u32> =
+            left.iter().filter(|entry| entry.parked.is_some()).map(|entry| entry.hold.slip).collect();
+        let backlog = Backlog { holds: left.len() as u64, oldest: left.iter().map(|entry| entry.hold.at).min() };
+        let report = RunReport { persisted, parked: parked.len() as u64, ..RunReport::nothing() };
+        let report = report.with_left(backlog, self.stores.clock.now());
+        Drained { report, waiting: left.len() - parked.len(), parked }
     }
 
     /// The claim that a hold is to become. If there is no such slip, there is none, and the hold is parked.
@@ -314,9 +313,9 @@ impl Visit {
     /// The result of this visit and a later one.
     fn and_then(self, more: Self) -> Self {
         // A parked hold that both saw counts once. It also counts if the later visit had no time to look again.
-        let parked = self.tally.parked.max(more.tally.parked);
-        let persisted = self.tally.persisted + more.tally.persisted;
-        Self { tally: Tally { persisted, parked, ..more.tally }, ..more }
+        let parked = self.report.parked.max(more.report.parked);
+        let persisted = self.report.persisted + more.report.persisted;
+        Self { report: RunReport { persisted, parked, ..more.report }, ..more }
     }
 }
 
@@ -326,15 +325,14 @@ mod tests {
 
     #[test]
     fn a_parked_hold_that_was_seen_twice_counts_once() {
-        let visit = |persisted, parked, left, out_of_time| Visit {
-            tally: Tally { persisted, parked, left, ..Tally::default() },
+        let visit = |persisted, parked, outbox_left, out_of_time| Visit {
+            report: RunReport { persisted, parked, outbox_left, ..RunReport::default() },
             out_of_time,
         };
         let first = || visit(2, 1, None, true);
         let without_time = first().and_then(visit(0, 0, None, true));
-        assert_eq!((without_time.tally.persisted, without_time.tally.parked, without_time.out_of_time), (2, 1, true));
-        let left = Some(Backlog { holds: 1, oldest: None });
-        let again = first().and_then(visit(3, 1, left, false)).tally;
-        assert_eq!((again.persisted, again.parked, again.left), (5, 1, left));
+        assert_eq!((without_time.report.persisted, without_time.report.parked, without_time.out_of_time), (2, 1, true));
+        let again = first().and_then(visit(3, 1, Some(1), false)).report;
+        assert_eq!((again.persisted, again.parked, again.outbox_left), (5, 1, Some(1)));
     }
 }

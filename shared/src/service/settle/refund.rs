@@ -9,7 +9,7 @@ use futures::future::join_all;
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::{Run, Settle, Tally};
+use super::{Run, RunReport, Settle};
 use crate::domain::{
     AckMode, Amount, Decision, Hold, Owner, PacketId, PartId, Partition, Summary, Terms, Timestamp, UserId,
 };
@@ -27,11 +27,13 @@ const DUE_PAGE: u32 = 100;
 /// The most due packets of a shard that a run deals with: more than it can settle.
 const DUE_MAX: usize = 10_000;
 
+/// Decisions of slips of a packet, by slip.
+type Decisions = BTreeMap<u32, Decision>;
+
 /// A due packet that is not settled yet, and how far this run has come with it.
 struct Unsettled {
     id: PacketId,
-    /// Whether its item was read in this run.
-    is_begun: bool,
+    step: Step,
     /// Who sent it, once that was read.
     sender: Option<UserId>,
     /// Whether it lets others go first, if a store did not answer for another packet of its sender.
@@ -39,42 +41,34 @@ struct Unsettled {
     /// Whether winners are answered on the hot store's word. Then nothing is refunded before the hot store knows of a close and was
     /// drained; else that only spares winners a race with the refund.
     has_promises: bool,
-    /// Indexes of the parts of a closed packet that are still to be closed, before they are drained.
-    to_close: Range<u32>,
-    /// Indexes of the parts that still have to be drained, before anything is refunded.
-    to_drain: Range<u32>,
-    /// Indexes of the parts whose undecided slips still have to be refunded.
-    to_refund: Range<u32>,
     /// Slips of parked holds, which must not be refunded.
     withheld: BTreeSet<u32>,
-    /// The decisions of a packet of one part, if they were read and nothing was left to refund.
-    decisions: Option<BTreeMap<u32, Decision>>,
-    tally: Tally,
+    report: RunReport,
+}
+
+/// What is to be done next with a due packet. Each step but the first and the last goes through its parts, by index.
+enum Step {
+    /// Its item is read: perhaps it is settled.
+    Read,
+    /// If it is closed, the hot store is told.
+    Close(u32),
+    /// If it is closed or has promises, the hot store's holds are persisted.
+    Drain(u32),
+    /// Undecided slips go back.
+    Refund(u32),
+    /// It is settled, if every slip has a decision. They are here if it has one part of which nothing was left to refund.
+    End(Option<Decisions>),
 }
 
 impl Unsettled {
-    fn new(due: Due) -> Self {
-        let Due { id, expired_at } = due;
-        let tally = Tally { due_left: 1, oldest_expiry: expired_at, ..Tally::default() };
-        let (to_close, to_drain, to_refund, withheld) = (0..0, 0..0, 0..id.part_count(), BTreeSet::new());
-        Self {
-            id,
-            is_begun: false,
-            sender: None,
-            gives_way: false,
-            has_promises: false,
-            to_close,
-            to_drain,
-            to_refund,
-            withheld,
-            decisions: None,
-            tally,
-        }
+    /// Nothing of it is left.
+    fn note_settled(&mut self) {
+        (self.report.due_left, self.report.oldest_due_s) = (0, 0);
     }
 
-    /// It is settled, so nothing of it is left.
-    fn settled(&mut self) {
-        (self.tally.due_left, self.tally.oldest_expiry) = (0, None);
+    /// Goes on with this step of the next part, or with `then` after the last one.
+    fn go_on(&mut self, index: u32, step: fn(u32) -> Step, then: Step) {
+        self.step = if index + 1 < self.id.part_count() { step(index + 1) } else { then };
     }
 }
 
@@ -90,7 +84,7 @@ enum Portion {
 impl<T: Table, H: HotStore> Settle<T, H> {
     /// Settles the due packets of a run, all due shards at once. A packet of one part (up to 1,000 slips) waits only for others of
     /// its kind and shard. Large ones get portions beside them, each one of its parts at a time.
-    pub(super) async fn refund_due(&self, run: &Run) -> Result<Tally, Failure> {
+    pub(super) async fn refund_due(&self, run: &Run) -> Result<RunReport, Failure> {
         let shards = due_shard(Partition::wrapping(*run.partitions.start()))
             ..=due_shard(Partition::wrapping(*run.partitions.end()));
         // It holds at most as many ids as the shards' lists may have.
@@ -102,9 +96,9 @@ impl<T: Table, H: HotStore> Settle<T, H> {
             });
             join_all(shards).await
         };
-        let (tallies, mut all) = tokio::join!(walk, self.refund_large(found, run));
-        for tally in tallies {
-            all += tally?;
+        let (shards, mut all) = tokio::join!(walk, self.refund_large(found, run));
+        for report in shards {
+            all += report?;
         }
         Ok(all)
     }
@@ -119,8 +113,11 @@ impl<T: Table, H: HotStore> Settle<T, H> {
             last = Some(end);
             for due in page.iter().filter(|due| run.partitions.contains(&due.id.partition().index())) {
                 found += 1;
-                if due.id.part_count() == 1 || large.send(*due).is_err() {
+                if due.id.part_count() == 1 {
                     small.push(*due);
+                } else {
+                    // It is received: the other end waits until the last of these is gone.
+                    let _ = large.send(*due);
                 }
             }
         }
@@ -129,37 +126,48 @@ impl<T: Table, H: HotStore> Settle<T, H> {
 
     /// Settles packets of one part, one after another. A packet that fails does not stop the next; those of the same sender come
     /// last, because each may take as long as the one that failed. Past the deadline the others are only counted.
-    async fn refund_small(&self, packets: Vec<Due>, run: &Run) -> Tally {
-        let (mut all, mut last) = (Tally::default(), Vec::new());
+    async fn refund_small(&self, packets: Vec<Due>, run: &Run) -> RunReport {
+        let (mut all, mut last) = (RunReport::nothing(), Vec::new());
         for due in packets {
-            let mut packet = Unsettled { gives_way: true, ..Unsettled::new(due) };
-            match self.portions(&mut packet, run).await {
-                Portion::Later => last.push(due),
-                Portion::Last | Portion::More => all += packet.tally,
+            let mut packet = Unsettled { gives_way: true, ..self.unsettled(due, run) };
+            if self.portions(&mut packet, run).await {
+                all += packet.report;
+            } else {
+                last.push(due);
             }
         }
         for due in last {
-            let mut packet = Unsettled::new(due);
+            let mut packet = self.unsettled(due, run);
             self.portions(&mut packet, run).await;
-            all += packet.tally;
+            all += packet.report;
         }
         all
     }
 
-    /// Goes on with a packet to its end in this run.
-    async fn portions(&self, packet: &mut Unsettled, run: &Run) -> Portion {
+    /// A packet that the index shows as due.
+    fn unsettled(&self, due: Due, run: &Run) -> Unsettled {
+        let due_s = |expired_at: Timestamp| run.now.since(expired_at.after(self.grace)).as_secs();
+        let oldest_due_s = due.expired_at.map_or(0, due_s);
+        let report = RunReport { due_left: 1, oldest_due_s, ..RunReport::nothing() };
+        let (step, sender, withheld) = (Step::Read, None, BTreeSet::new());
+        Unsettled { id: due.id, step, sender, gives_way: false, has_promises: false, withheld, report }
+    }
+
+    /// Goes on with a packet to its end in this run. Returns false if it has had no portion, and lets others go first.
+    async fn portions(&self, packet: &mut Unsettled, run: &Run) -> bool {
         loop {
             match self.portion(packet, run).await {
                 Portion::More => {}
-                end => return end,
+                Portion::Last => return true,
+                Portion::Later => return false,
             }
         }
     }
 
     /// Settles the large packets that are `found`. After a portion, a packet waits until all others have had one.
-    async fn refund_large(&self, mut found: UnboundedReceiver<Due>, run: &Run) -> Tally {
+    async fn refund_large(&self, mut found: UnboundedReceiver<Due>, run: &Run) -> RunReport {
         let (mut waiting, mut portions, mut at_once) = (VecDeque::new(), FuturesUnordered::new(), LARGE_BESIDE_SMALL);
-        let mut all = Tally::default();
+        let mut all = RunReport::nothing();
         loop {
             while portions.len() < at_once
                 && let Some(mut packet) = waiting.pop_front()
@@ -173,11 +181,11 @@ impl<T: Table, H: HotStore> Settle<T, H> {
                 // The simulation needs the same order every time.
                 biased;
                 Some((portion, packet)) = portions.next() => match portion {
-                    Portion::Last | Portion::Later => all += packet.tally,
+                    Portion::Last | Portion::Later => all += packet.report,
                     Portion::More => waiting.push_back(packet),
                 },
                 due = found.recv(), if at_once == LARGE_BESIDE_SMALL => match due {
-                    Some(due) => waiting.push_back(Unsettled::new(due)),
+                    Some(due) => waiting.push_back(self.unsettled(due, run)),
                     None => at_once = LARGE_AT_ONCE,
                 },
                 else => return all,
@@ -209,43 +217,56 @@ impl<T: Table, H: HotStore> Settle<T, H> {
             if run.is_over() {
                 return Ok(Portion::Last);
             }
-            if !packet.is_begun
-                && let Some(end) = self.begin(packet, run).await?
+            if let Step::Read = packet.step
+                && let Some(end) = self.read(packet, run).await?
             {
                 return Ok(end);
             }
             let terms = self.stores.packets.terms(id).await?;
             let terms = terms.ok_or_else(|| Failure::defect(format!("{id}: it existed a moment ago")))?;
-            if let Some(index) = packet.to_close.next() {
-                self.close(packet, &terms, PartId { packet: id, index }).await?;
-            } else if let Some(index) = packet.to_drain.next() {
-                has_written = self.drain(packet, PartId { packet: id, index }, run).await?;
-            } else if let Some(index) = packet.to_refund.next() {
-                crash_point!("refund.after_drain");
-                has_written = self.refund_part(packet, &terms, PartId { packet: id, index }, run).await?;
-            } else {
-                self.end(packet, &terms).await?;
-                return Ok(Portion::Last);
+            let part = |index| PartId { packet: id, index };
+            match packet.step {
+                Step::Read => {}
+                Step::Close(index) => {
+                    let is_told = self.close(packet.has_promises, &terms, part(index)).await?;
+                    if is_told {
+                        packet.go_on(index, Step::Close, Step::Drain(0));
+                    } else {
+                        packet.step = Step::Refund(0);
+                    }
+                }
+                Step::Drain(index) => {
+                    has_written = self.drain(packet, part(index), run).await?;
+                    packet.go_on(index, Step::Drain, Step::Refund(0));
+                }
+                Step::Refund(index) => {
+                    crash_point!("refund.after_drain");
+                    let decisions = self.refund_part(packet, &terms, part(index), run).await?;
+                    has_written = decisions.is_none();
+                    packet.go_on(index, Step::Refund, Step::End(decisions.filter(|_| id.part_count() == 1)));
+                }
+                Step::End(ref mut decisions) => {
+                    let known = decisions.take();
+                    self.end(packet, &terms, known).await?;
+                    return Ok(Portion::Last);
+                }
             }
         }
         Ok(Portion::More)
     }
 
     /// Reads a packet. Returns what it has instead of a portion, if it is not to be settled now.
-    async fn begin(&self, packet: &mut Unsettled, run: &Run) -> Result<Option<Portion>, Failure> {
+    async fn read(&self, packet: &mut Unsettled, run: &Run) -> Result<Option<Portion>, Failure> {
         let id = packet.id;
         let found = self.stores.ledger.packet(id).await?;
         let found = found.ok_or_else(|| Failure::defect(format!("{id}: due, but it does not exist")))?;
         if found.settled.is_some() {
             // The index is a little behind.
-            packet.settled();
+            packet.note_settled();
             return Ok(Some(Portion::Last));
         }
         match &found.closed {
-            Some(closing) => {
-                packet.tally.oldest_expiry = Some(closing.at.before(self.grace));
-                packet.to_close = 0..id.part_count();
-            }
+            Some(closing) => packet.report.oldest_due_s = run.now.since(closing.at).as_secs(),
             None if found.terms.expires_at > run.until => {
                 return Err(Failure::defect(format!("{id}: due before its time")));
             }
@@ -256,25 +277,25 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         }
         packet.sender = Some(found.terms.sender.clone());
         packet.has_promises = found.terms.ack == AckMode::Redis;
-        if packet.has_promises || found.closed.is_some() {
-            packet.to_drain = 0..id.part_count();
-        }
+        packet.step = match found.closed {
+            Some(_) => Step::Close(0),
+            None if packet.has_promises => Step::Drain(0),
+            None => Step::Refund(0),
+        };
         self.stores.packets.remember(found);
-        packet.is_begun = true;
         Ok(None)
     }
 
-    /// Tells the hot store that a packet is closed: from then on a part gives out no slip. Without promises the refund goes on even
-    /// if the hot store does not answer, because the ledger decides each slip.
-    async fn close(&self, packet: &mut Unsettled, terms: &Terms, part: PartId) -> Result<(), Failure> {
+    /// Tells the hot store that a packet is closed: from then on a part gives out no slip. Returns whether it was told. Without promises
+    /// the refund goes on even if the hot store does not answer, because the ledger decides each slip.
+    async fn close(&self, has_promises: bool, terms: &Terms, part: PartId) -> Result<bool, Failure> {
         crash_point!("refund.before_close");
         match self.closer.close_part(part, terms).await {
-            Err(failure) if !packet.has_promises => {
+            Err(failure) if !has_promises => {
                 tracing::warn!(%part, error = crate::error_chain(&failure), "refunded without telling the hot store");
-                (packet.to_close, packet.to_drain) = (0..0, 0..0);
-                Ok(())
+                Ok(false)
             }
-            told => told,
+            told => told.map(|()| true),
         }
     }
 
@@ -289,22 +310,22 @@ impl<T: Table, H: HotStore> Settle<T, H> {
             drained => drained?,
         };
         if packet.has_promises {
-            if drained.waiting() > 0 {
+            if drained.waiting > 0 {
                 return Err(Failure::unavailable("slips of a packet that is over are still to be persisted"));
             }
             packet.withheld.extend(drained.parked);
         }
-        Ok(drained.tally.persisted > 0)
+        Ok(drained.report.persisted > 0)
     }
 
-    /// Refunds what nobody grabbed of a part, as far as there is time. Returns whether there was something.
+    /// Refunds what nobody grabbed of a part, as far as there is time. If there was nothing, it returns the part's decisions.
     async fn refund_part(
         &self,
         packet: &mut Unsettled,
         terms: &Terms,
         part: PartId,
         run: &Run,
-    ) -> Result<bool, Failure> {
+    ) -> Result<Option<Decisions>, Failure> {
         let slips = part.slips(terms.count);
         let mut decisions = self.decisions(terms, slips.clone()).await?;
         let free: Vec<u32> =
@@ -313,17 +334,14 @@ impl<T: Table, H: HotStore> Settle<T, H> {
             if run.is_over() {
                 break;
             }
-            self.refund_chunk(terms, chunk, run.now, &mut decisions, &mut packet.tally).await?;
+            self.refund_chunk(terms, chunk, run.now, &mut decisions, &mut packet.report).await?;
         }
-        if free.is_empty() && terms.id.part_count() == 1 {
-            packet.decisions = Some(decisions);
-        }
-        Ok(!free.is_empty())
+        Ok(free.is_empty().then_some(decisions))
     }
 
     /// Settles a packet if every slip has a decision. Only a read proves that; a count does not.
-    async fn end(&self, packet: &mut Unsettled, terms: &Terms) -> Result<(), Failure> {
-        let decisions = match packet.decisions.take() {
+    async fn end(&self, packet: &mut Unsettled, terms: &Terms, known: Option<Decisions>) -> Result<(), Failure> {
+        let decisions = match known {
             Some(decisions) => decisions,
             None => self.decisions(terms, 0..terms.count).await?,
         };
@@ -333,7 +351,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
             crash_point!("mark_settled.before");
             self.stores.ledger.mark_settled(terms, &Summary::of(&decisions), self.stores.clock.now()).await?;
             crash_point!("mark_settled.after");
-            packet.settled();
+            packet.note_settled();
             self.reconcile(terms, &decisions).await;
             crash_point!("mark_settled.after_reconcile");
         }
@@ -351,8 +369,8 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         Ok(())
     }
 
-    /// The decisions of some slips of a packet, by slip.
-    async fn decisions(&self, terms: &Terms, slips: Range<u32>) -> Result<BTreeMap<u32, Decision>, Failure> {
+    /// The decisions of some slips of a packet.
+    async fn decisions(&self, terms: &Terms, slips: Range<u32>) -> Result<Decisions, Failure> {
         let decisions = self.stores.ledger.decisions(terms.id, slips).await?;
         Ok(decisions.into_iter().map(|decision| (decision.slip, decision)).collect())
     }
@@ -364,8 +382,8 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         terms: &Terms,
         chunk: &[u32],
         at: Timestamp,
-        decisions: &mut BTreeMap<u32, Decision>,
-        tally: &mut Tally,
+        decisions: &mut Decisions,
+        report: &mut RunReport,
     ) -> Result<(), Failure> {
         let mut slips: Vec<(u32, Amount)> = Vec::with_capacity(chunk.len());
         for &slip in chunk {
@@ -381,9 +399,9 @@ impl<T: Table, H: HotStore> Settle<T, H> {
             crash_point!("refund.after_chunk");
             let seen = match outcome {
                 RefundOutcome::Refunded(refunded) => {
-                    tally.refunded_packets = 1;
-                    tally.refunded_slips += refunded.len() as u64;
-                    tally.refunded_amount +=
+                    report.refunded_packets = 1;
+                    report.refunded_slips += refunded.len() as u64;
+                    report.refunded_amount +=
                         refunded.iter().map(|decision| decision.amount).sum::<Amount>().minor_units();
                     slips.clear();
                     refunded
