@@ -36,13 +36,10 @@ enum Together {
 pub enum ClaimOutcome {
     /// It is committed: the amount is in the user's wallet.
     Committed,
-    /// The user has a claim of this packet already, and keeps that one.
-    Already {
-        /// The claim that they have.
-        claim: Claim,
-        /// The decision that refused the claim, where it names another owner.
-        foreign: Option<Decision>,
-    },
+    /// The user has this claim of the packet already, and keeps it.
+    Already(Claim),
+    /// The same, and the slip that was asked for belongs to another user, or was refunded.
+    AlreadyAndTaken(Claim, Decision),
     /// The slip belongs to another user, or was refunded.
     Taken(Decision),
     /// The user may not have it: the slip is nobody's.
@@ -63,34 +60,19 @@ impl<T: Table> Ledger<T> {
     /// what they have won if the packet has a limit. It writes nothing else. Winners of one packet share no item, so they don't conflict
     /// with each other, and several can go together.
     ///
-    /// Called twice with the same arguments it gives the same answer and moves no more money.
-    pub async fn claim(&self, terms: &Terms, user: &UserId, claim: &Claim) -> Result<ClaimOutcome, LedgerError> {
-        self.claim_until(Instant::now() + timeouts::TRANSACTION, terms, user, claim).await
-    }
-
-    /// The same, tried until `give_up`.
-    pub async fn claim_until(
-        &self,
-        give_up: Instant,
-        terms: &Terms,
-        user: &UserId,
-        claim: &Claim,
-    ) -> Result<ClaimOutcome, LedgerError> {
-        self.commit_claim(give_up, terms, user, claim, None).await
-    }
-
-    /// The same as [`Self::claim`] by an operator's repair: if it is the one that commits, the claim's item names `by`.
-    pub async fn claim_repaired(
+    /// Called twice with the same arguments it gives the same answer and moves no more money. If an operator's repair is what commits it,
+    /// the claim's item names `by`.
+    pub async fn claim(
         &self,
         terms: &Terms,
         user: &UserId,
         claim: &Claim,
         by: Option<&Signer>,
     ) -> Result<ClaimOutcome, LedgerError> {
-        self.commit_claim(Instant::now() + timeouts::TRANSACTION, terms, user, claim, by).await
+        self.claim_until(Instant::now() + timeouts::TRANSACTION, terms, user, claim, by).await
     }
 
-    async fn commit_claim(
+    async fn claim_until(
         &self,
         give_up: Instant,
         terms: &Terms,
@@ -122,7 +104,7 @@ impl<T: Table> Ledger<T> {
         mut answer: impl FnMut(usize, Result<ClaimOutcome, LedgerError>) + Send,
     ) {
         if let [(user, claim)] = claims {
-            answer(0, self.claim_until(give_up, terms, user, claim).await);
+            answer(0, self.claim_until(give_up, terms, user, claim, None).await);
             return;
         }
         let together = tokio::select! {
@@ -147,7 +129,7 @@ impl<T: Table> Ledger<T> {
         };
         let by_itself = |place: usize| async move {
             let (user, claim) = &claims[place];
-            (place, self.claim_until(give_up, terms, user, claim).await)
+            (place, self.claim_until(give_up, terms, user, claim, None).await)
         };
         let mut places = 0..claims.len();
         let mut each: FuturesUnordered<_> = places.by_ref().take(ahead).map(by_itself).collect();
@@ -205,26 +187,29 @@ impl<T: Table> Ledger<T> {
         slip: u32,
         reasons: Vec<Reason>,
     ) -> Result<ClaimOutcome, LedgerError> {
+        // In the order of `writes`. Without a limit there is no fourth.
         let mut reasons = reasons.into_iter();
-        let decision = match reasons.next() {
+        let (decision, claim, wallet, won) = (reasons.next(), reasons.next(), reasons.next(), reasons.next());
+        let decision = match decision {
             Some(Reason::ConditionFailed(Some(item))) => Some(items::read_decision(item)?),
             Some(Reason::ConditionFailed(None)) => self.decision(id, slip).await?,
             _ => None,
         };
-        let own_decision = decision.as_ref().is_some_and(|decision| decision.owner.user() == Some(user));
-        let claim = match reasons.next() {
+        let is_own = decision.as_ref().is_some_and(|decision| decision.owner.user() == Some(user));
+        let claim = match claim {
             Some(Reason::ConditionFailed(Some(item))) => Some(items::read::<ClaimItem>(item)?.claim()),
             Some(Reason::ConditionFailed(None)) => self.claim_of(user, id).await?,
-            _ if own_decision => self.claim_of(user, id).await?,
+            _ if is_own => self.claim_of(user, id).await?,
             _ => None,
         };
         match (claim, decision) {
-            (Some(claim), decision) => Ok(ClaimOutcome::Already { claim, foreign: decision.filter(|_| !own_decision) }),
-            (None, Some(decision)) if !own_decision => Ok(ClaimOutcome::Taken(decision)),
-            (None, None) if let Some(why) = refusal(&mut reasons) => {
+            (Some(claim), Some(decision)) if !is_own => Ok(ClaimOutcome::AlreadyAndTaken(claim, decision)),
+            (Some(claim), _) => Ok(ClaimOutcome::Already(claim)),
+            (None, Some(decision)) if !is_own => Ok(ClaimOutcome::Taken(decision)),
+            (None, None) if let Some(why) = refusal(wallet.as_ref(), won.as_ref()) => {
                 // Other reasons may have hidden the claim that this user has.
                 let claim = self.claim_of(user, id).await?;
-                Ok(claim.map_or(ClaimOutcome::Refused(why), |claim| ClaimOutcome::Already { claim, foreign: None }))
+                Ok(claim.map_or(ClaimOutcome::Refused(why), ClaimOutcome::Already))
             }
             (None, _) => Err(LedgerError::Impossible(format!("slip {slip} of {id}: a decision without its claim"))),
         }
@@ -258,16 +243,12 @@ impl<T: Table> Ledger<T> {
     }
 }
 
-/// Whether the user's wallet, or what they have won, refused a claim: the last of its reasons say so.
-fn refusal(reasons: &mut impl Iterator<Item = Reason>) -> Option<ClaimRefusal> {
-    let (wallet, won) = (reasons.next(), reasons.next());
-    let has_failed = |reason| matches!(reason, Some(Reason::ConditionFailed(_)));
-    if has_failed(wallet) {
-        Some(ClaimRefusal::Suspended)
-    } else if has_failed(won) {
-        Some(ClaimRefusal::LimitReached)
-    } else {
-        None
+/// Why the user's wallet, or what they have won, refused a claim, if one did.
+const fn refusal(wallet: Option<&Reason>, won: Option<&Reason>) -> Option<ClaimRefusal> {
+    match (wallet, won) {
+        (Some(Reason::ConditionFailed(_)), _) => Some(ClaimRefusal::Suspended),
+        (_, Some(Reason::ConditionFailed(_))) => Some(ClaimRefusal::LimitReached),
+        _ => None,
     }
 }
 
@@ -280,7 +261,7 @@ fn are_throttled(reasons: &[Reason]) -> bool {
     })
 }
 
-/// The writes that give a claim to a user.
+/// The writes that give a claim to a user: the slip's decision, the claim, the wallet, and what they have won if there is a limit.
 fn writes(terms: &Terms, user: &UserId, claim: &Claim, by: Option<&Signer>) -> Result<Vec<Write>, LedgerError> {
     let decision = claim.decision(user);
     let item = ClaimItem {
@@ -333,7 +314,7 @@ impl ClaimOutcome {
     pub fn is_in_ledger(&self, asked: &Claim) -> bool {
         match self {
             Self::Committed => true,
-            Self::Already { claim, .. } => claim == asked,
+            Self::Already(claim) | Self::AlreadyAndTaken(claim, _) => claim == asked,
             Self::Taken(_) | Self::Refused(_) => false,
         }
     }
@@ -342,7 +323,8 @@ impl ClaimOutcome {
     pub fn decisions(&self, user: &UserId, claim: &Claim) -> Vec<Decision> {
         match self {
             Self::Committed => vec![claim.decision(user)],
-            Self::Already { claim, foreign } => foreign.iter().cloned().chain([claim.decision(user)]).collect(),
+            Self::Already(claim) => vec![claim.decision(user)],
+            Self::AlreadyAndTaken(claim, decision) => vec![decision.clone(), claim.decision(user)],
             Self::Taken(decision) => vec![decision.clone()],
             Self::Refused(_) => Vec::new(),
         }

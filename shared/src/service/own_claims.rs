@@ -137,7 +137,7 @@ mod tests {
         let user = |n: u32| -> UserId { format!("u{n}").parse().unwrap() };
         let claim = |slip| Claim { slip, amount: Amount::new(7), at: terms.created_at };
         for n in 0..300 {
-            ledger.claim(&terms, &user(n), &claim(n)).await.unwrap();
+            ledger.claim(&terms, &user(n), &claim(n), None).await.unwrap();
         }
         let own = OwnClaims::new(Arc::clone(&ledger));
         // Each asks twice at the same time, and half of them have none.

@@ -207,7 +207,7 @@ impl Grabs for BareClaims {
         let terms = stores.packets.terms(self.0.packet(packet)).await?.ok_or("a packet that was sent")?;
         let slip: u32 = user.rsplit('-').next().unwrap_or_default().parse()?;
         let claim = Claim { slip, amount: Amount::new(1), at: Timestamp::from_ms(1) };
-        stores.ledger.claim(&terms, &user.parse()?, &claim).await?;
+        stores.ledger.claim(&terms, &user.parse()?, &claim, None).await?;
         Ok(Got::Slip(slip.into()))
     }
 }

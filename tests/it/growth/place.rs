@@ -187,7 +187,7 @@ impl Place {
             let mut decisions = Vec::with_capacity(holds.len());
             for hold in holds {
                 let claim = Claim { slip: hold.slip, amount: Amount::new(SLIP_AMOUNT), at: hold.at };
-                let outcome = process.ledger.claim(terms, &hold.user, &claim).await.unwrap();
+                let outcome = process.ledger.claim(terms, &hold.user, &claim, None).await.unwrap();
                 assert!(matches!(outcome, ClaimOutcome::Committed), "{outcome:?}");
                 decisions.push(claim.decision(&hold.user));
             }

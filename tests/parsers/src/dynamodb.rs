@@ -138,13 +138,12 @@ pub fn cancellations(data: &[u8]) {
 
 async fn claim(scripted: &Scripted) {
     let (user, claim) = (user(), Claim { slip: 2, amount: Amount::new(5), at: Timestamp::from_ms(9) });
-    match scripted.ledger.claim(&terms(), &user, &claim).await {
+    match scripted.ledger.claim(&terms(), &user, &claim, None).await {
         Ok(ClaimOutcome::Committed) => assert!(scripted.committed()),
-        Ok(ClaimOutcome::Already { foreign, .. }) => {
-            assert!(foreign.is_none_or(|decision| decision.owner.user() != Some(&user)));
+        Ok(ClaimOutcome::Taken(decision) | ClaimOutcome::AlreadyAndTaken(_, decision)) => {
+            assert_ne!(decision.owner.user(), Some(&user));
         }
-        Ok(ClaimOutcome::Taken(decision)) => assert_ne!(decision.owner.user(), Some(&user)),
-        Ok(ClaimOutcome::Refused(_)) | Err(_) => {}
+        Ok(ClaimOutcome::Already(_) | ClaimOutcome::Refused(_)) | Err(_) => {}
     }
 }
 

@@ -39,7 +39,7 @@ fn claim_item(claim: &Claim) -> ClaimItem {
 }
 
 async fn claim(ledger: &Ledger<Told>) -> Result<ClaimOutcome, LedgerError> {
-    ledger.claim(&terms(), &user("ann"), &wanted()).await
+    ledger.claim(&terms(), &user("ann"), &wanted(), None).await
 }
 
 #[tokio::test]
@@ -68,7 +68,7 @@ async fn a_user_who_may_not_grab_keeps_what_they_have_and_gets_no_more() {
     let with = cancelled([Reason::None, busy(), wallet()]);
     with.holds(keys::claim(&user("ann"), packet_id(1)), &claim_item(&wanted()));
     let outcome = claim(&with).await.unwrap();
-    assert!(matches!(&outcome, ClaimOutcome::Already { claim, foreign: None } if *claim == wanted()), "{outcome:?}");
+    assert!(matches!(&outcome, ClaimOutcome::Already(claim) if *claim == wanted()), "{outcome:?}");
 }
 
 /// A packet with a limit of two wins and of 1,000.
@@ -80,7 +80,7 @@ fn limited() -> Terms {
 #[tokio::test]
 async fn a_limit_is_one_more_item_of_the_transaction() {
     let ledger = ledger();
-    ledger.claim(&limited(), &user("ann"), &wanted()).await.unwrap();
+    ledger.claim(&limited(), &user("ann"), &wanted(), None).await.unwrap();
     let written = ledger.written();
     let won = Write::Add {
         key: keys::won(&user("ann"), &user("alice"), &"nye".parse().unwrap()),
@@ -91,7 +91,7 @@ async fn a_limit_is_one_more_item_of_the_transaction() {
     assert_eq!((written.len(), written.last()), (4, Some(&won)));
     // A slip that is more than the limit fits nobody.
     let ledger = super::ledger();
-    ledger.claim(&limited(), &user("ann"), &Claim { amount: Amount::new(1_001), ..wanted() }).await.unwrap();
+    ledger.claim(&limited(), &user("ann"), &Claim { amount: Amount::new(1_001), ..wanted() }, None).await.unwrap();
     let bounds = vec![Bound::AtMost("wins", 1), Bound::AtLeast("wins", u64::MAX)];
     assert!(matches!(ledger.written().last(), Some(Write::Add { bounds: found, .. }) if *found == bounds));
 }
@@ -102,22 +102,22 @@ async fn a_user_above_a_limit_keeps_what_they_have_and_gets_no_more() {
     let (shown, hidden) = (there(&won), Reason::ConditionFailed(None));
     for reason in [shown, hidden] {
         let ledger = cancelled([Reason::None, Reason::None, Reason::None, reason]);
-        let outcome = ledger.claim(&limited(), &user("ann"), &wanted()).await.unwrap();
+        let outcome = ledger.claim(&limited(), &user("ann"), &wanted(), None).await.unwrap();
         assert!(matches!(outcome, ClaimOutcome::Refused(ClaimRefusal::LimitReached)), "{outcome:?}");
     }
     // The table is busy with the claim of before, whose answer was lost, and does not show it.
     let busy = Reason::Busy("TransactionConflict".to_owned());
     let ledger = cancelled([Reason::None, busy, Reason::None, there(&won)]);
     ledger.holds(keys::claim(&user("ann"), packet_id(1)), &claim_item(&wanted()));
-    let outcome = ledger.claim(&limited(), &user("ann"), &wanted()).await.unwrap();
-    assert!(matches!(&outcome, ClaimOutcome::Already { claim, foreign: None } if *claim == wanted()), "{outcome:?}");
+    let outcome = ledger.claim(&limited(), &user("ann"), &wanted(), None).await.unwrap();
+    assert!(matches!(&outcome, ClaimOutcome::Already(claim) if *claim == wanted()), "{outcome:?}");
 }
 
 #[tokio::test]
 async fn redis_word_is_kept_whatever_the_operator_says() {
     let ledger = ledger();
     let terms = Terms { ack: AckMode::Redis, ..terms() };
-    let outcome = ledger.claim(&terms, &user("ann"), &wanted()).await.unwrap();
+    let outcome = ledger.claim(&terms, &user("ann"), &wanted(), None).await.unwrap();
     assert!(matches!(outcome, ClaimOutcome::Committed), "{outcome:?}");
     let written = ledger.written();
     assert!(matches!(written.last(), Some(Write::Add { absent: None, .. })), "{written:?}");
@@ -150,8 +150,12 @@ async fn the_users_own_claim_decides_the_answer() {
         read.holds(keys::claim(&user("ann"), packet_id(1)), &claim_item(&earlier));
         for ledger in [shown, read] {
             let outcome = claim(&ledger).await.unwrap();
-            let ClaimOutcome::Already { claim, foreign: found } = &outcome else { panic!("{outcome:?}") };
-            assert_eq!((claim, found), (&earlier, &foreign));
+            let (claim, found) = match &outcome {
+                ClaimOutcome::Already(claim) => (claim, None),
+                ClaimOutcome::AlreadyAndTaken(claim, decision) => (claim, Some(decision)),
+                other => panic!("{other:?}"),
+            };
+            assert_eq!((claim, found), (&earlier, foreign.as_ref()));
             let decisions: Vec<Decision> = foreign.iter().cloned().chain([earlier.decision(&user("ann"))]).collect();
             assert_eq!(outcome.decisions(&user("ann"), &wanted()), decisions);
         }
@@ -166,10 +170,7 @@ async fn an_earlier_attempt_of_the_same_claim_is_the_users_own() {
     read.holds(keys::claim(&user("ann"), packet_id(1)), &claim_item(&wanted()));
     for ledger in [shown, read] {
         let outcome = claim(&ledger).await.unwrap();
-        assert!(
-            matches!(&outcome, ClaimOutcome::Already { claim, foreign: None } if *claim == wanted()),
-            "{outcome:?}"
-        );
+        assert!(matches!(&outcome, ClaimOutcome::Already(claim) if *claim == wanted()), "{outcome:?}");
         assert_eq!(outcome.decisions(&user("ann"), &wanted()), [decision(2, of("ann"))]);
     }
     assert_eq!(ClaimOutcome::Committed.decisions(&user("ann"), &wanted()), [decision(2, of("ann"))]);
@@ -214,7 +215,7 @@ async fn several_claims_go_together() {
     let mut apart = Vec::new();
     for (user, claim) in &claims {
         let alone = super::ledger();
-        alone.claim(&terms(), user, claim).await.unwrap();
+        alone.claim(&terms(), user, claim, None).await.unwrap();
         apart.extend(alone.written());
     }
     assert_eq!(transactions[0].0, apart);
@@ -379,16 +380,15 @@ async fn no_transaction_names_an_item_twice() {
 #[test]
 fn a_claim_is_in_the_ledger_if_it_is_the_very_one_that_was_asked_for() {
     let other = Claim { slip: wanted().slip + 1, ..wanted() };
-    let already = |claim| ClaimOutcome::Already { claim, foreign: None };
     let taken = ClaimOutcome::Taken(decision(wanted().slip, of("bob")));
-    let outcomes = [ClaimOutcome::Committed, already(wanted()), already(other), taken];
+    let outcomes = [ClaimOutcome::Committed, ClaimOutcome::Already(wanted()), ClaimOutcome::Already(other), taken];
     assert_eq!(outcomes.map(|outcome| outcome.is_in_ledger(&wanted())), [true, true, false, false]);
 }
 
 #[tokio::test]
 async fn a_repaired_claim_is_the_same_and_names_its_repairer() {
     let ledger = ledger();
-    ledger.claim_repaired(&terms(), &user("ann"), &wanted(), Some(&signer())).await.unwrap();
+    ledger.claim(&terms(), &user("ann"), &wanted(), Some(&signer())).await.unwrap();
     let [decision, named_claim, wallet] = &ledger.written()[..] else { panic!("not three writes") };
     let named = ClaimItem { by: Some(signer()), ..claim_item(&wanted()) };
     assert_eq!(*named_claim, put(keys::claim(&user("ann"), packet_id(1)), &named));

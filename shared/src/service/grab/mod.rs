@@ -347,12 +347,12 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
                 self.reconcile(part, terms, decisions, hold).await;
                 Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed: !fresh }))
             }
-            ClaimOutcome::Already { claim: own, foreign: None } => {
+            ClaimOutcome::Already(own) => {
                 self.reconcile(part, terms, decisions, hold).await;
                 // Settle may have committed this very hold.
                 Ok(Pass::Done(GrabOutcome::Grabbed { replayed: !fresh || own != claim, claim: own }))
             }
-            ClaimOutcome::Already { claim, foreign: Some(_) } => {
+            ClaimOutcome::AlreadyAndTaken(claim, _) => {
                 // The answer stands whether or not the hot store can be repaired now.
                 if let Err(failure) = self.loader.repair(part, terms, &decisions, hold).await {
                     tracing::warn!(%part, error = crate::error_chain(&failure), "a part was not repaired");

@@ -51,7 +51,7 @@ impl<T: Table, H: HotStore> Replay<T, H> {
             return self.still_parked(part, hold, "no such slip").await;
         };
         let claim = Claim { slip: hold.slip, amount, at: hold.at };
-        let outcome = match self.stores.ledger.claim_repaired(&terms, &hold.user, &claim, self.by.as_ref()).await {
+        let outcome = match self.stores.ledger.claim(&terms, &hold.user, &claim, self.by.as_ref()).await {
             Ok(outcome) => outcome,
             Err(error @ LedgerError::Impossible(_)) => {
                 return self.still_parked(part, hold, &error.to_string()).await;
@@ -66,7 +66,7 @@ impl<T: Table, H: HotStore> Replay<T, H> {
         self.stores.hot.reconcile(part, terms.count, &decisions, std::slice::from_ref(hold)).await?;
         Ok(match outcome {
             ClaimOutcome::Committed => Replayed::Committed(claim),
-            ClaimOutcome::Already { claim, .. } => Replayed::HadClaim(claim),
+            ClaimOutcome::Already(claim) | ClaimOutcome::AlreadyAndTaken(claim, _) => Replayed::HadClaim(claim),
             ClaimOutcome::Taken(decision) => Replayed::Taken(decision),
             ClaimOutcome::Refused(why) => Replayed::Refused(why),
         })

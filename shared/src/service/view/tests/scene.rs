@@ -240,7 +240,7 @@ impl Scene {
     }
 
     pub async fn commit(&mut self, user: &UserId, claim: &Claim) {
-        let committed = self.ledger.claim(&self.terms, user, claim).await.unwrap();
+        let committed = self.ledger.claim(&self.terms, user, claim, None).await.unwrap();
         assert!(committed.is_in_ledger(claim), "{committed:?}");
         self.claimed += 1;
     }
