@@ -140,27 +140,33 @@ pub struct Backlog {
     pub oldest: Option<Timestamp>,
 }
 
-/// A part, and the users who grab from it, each once.
-pub type Ask = (PartId, Vec<Grabber>);
+/// Users who grab from a part.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Ask {
+    /// The part.
+    pub part: PartId,
+    /// The users, each once.
+    pub grabbers: Vec<Grabber>,
+}
+
+/// The answers of a part to its grabbers, in their order; `None`: it is not loaded.
+pub type PartAnswers = Option<Vec<GrabAnswer>>;
 
 /// The hot store. It decides only who gets which slip, and it may forget, roll back or lie.
 ///
 /// Every operation may be executed twice, or late, without harm.
 pub trait HotStore: fmt::Debug + Send + Sync + 'static {
-    /// Holds a slip for each user of each of `asks`, which are parts of one lane. The answers are in their order; `None`: the part is not
-    /// loaded. If it fails, some slips may be held, as with any call that fails.
-    fn grab_each(
-        &self,
-        asks: &[Ask],
-    ) -> impl Future<Output = Result<Vec<Option<Vec<GrabAnswer>>>, HotStoreError>> + Send;
+    /// Holds a slip for each user of each of `asks`, which are parts of one lane. The answers are in their order. If it fails, some slips
+    /// may be held, as with any call that fails.
+    fn grab_each(&self, asks: &[Ask]) -> impl Future<Output = Result<Vec<PartAnswers>, HotStoreError>> + Send;
 
     /// Holds slips of a single part, for users who are all different.
     fn grab(
         &self,
         part: PartId,
         grabbers: &[Grabber],
-    ) -> impl Future<Output = Result<Option<Vec<GrabAnswer>>, HotStoreError>> + Send {
-        let ask = (part, grabbers.to_vec());
+    ) -> impl Future<Output = Result<PartAnswers, HotStoreError>> + Send {
+        let ask = Ask { part, grabbers: grabbers.to_vec() };
         async move { Ok(self.grab_each(&[ask]).await?.pop().flatten()) }
     }
 

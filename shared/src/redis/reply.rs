@@ -8,10 +8,10 @@ use redis::Value;
 
 use super::fields;
 use crate::domain::{Amount, Claim, Hold, Refusal, Timestamp};
-use crate::ports::{GrabAnswer, Loaded, OutboxEntry, PartReport, Reconciled};
+use crate::ports::{GrabAnswer, Loaded, OutboxEntry, PartAnswers, PartReport, Reconciled};
 
-/// The answer of `grab.lua`: for each part `None`, if it is not loaded, or what it had for each of its users.
-pub fn grabbed(answer: &str) -> Option<Vec<Option<Vec<GrabAnswer>>>> {
+/// The answer of `grab.lua`.
+pub fn grabbed(answer: &str) -> Option<Vec<PartAnswers>> {
     let part = |answers: &str| match answers {
         "-" => Some(None),
         answers => answers.split(',').map(found).collect::<Option<_>>().map(Some),

@@ -12,7 +12,7 @@ use super::keys::{self, PartKeys};
 use super::reply;
 use crate::domain::{AckMode, Decision, Guard, Hold, Owner, PartId, Partition, Terms, Timestamp, UserId};
 use crate::ports::{
-    Ask, Backlog, GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, PartReport, Reconciled,
+    Ask, Backlog, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, PartAnswers, PartReport, Reconciled,
 };
 use crate::telemetry::Meter;
 
@@ -102,17 +102,17 @@ impl<S: Server> HotStore for RedisStore<S> {
         2 * place + u32::from(part.packet.is_guarded())
     }
 
-    async fn grab_each(&self, asks: &[Ask]) -> Result<Vec<Option<Vec<GrabAnswer>>>, HotStoreError> {
-        let Some((first, _)) = asks.first() else { return Ok(Vec::new()) };
-        let is_guarded = first.packet.is_guarded();
-        debug_assert!(asks.iter().all(|(part, _)| part.packet.is_guarded() == is_guarded), "parts of two lanes");
-        let keys_of = |(part, _): &Ask| {
-            let PartKeys { part, free, pending, tries, .. } = PartKeys::of(*part);
+    async fn grab_each(&self, asks: &[Ask]) -> Result<Vec<PartAnswers>, HotStoreError> {
+        let Some(first) = asks.first() else { return Ok(Vec::new()) };
+        let is_guarded = first.part.packet.is_guarded();
+        debug_assert!(asks.iter().all(|ask| ask.part.packet.is_guarded() == is_guarded), "parts of two lanes");
+        let keys_of = |ask: &Ask| {
+            let PartKeys { part, free, pending, tries, .. } = PartKeys::of(ask.part);
             [part, free, pending].into_iter().chain(is_guarded.then_some(tries))
         };
         let mut call = GRAB.call(&asks.iter().flat_map(keys_of).collect::<Vec<_>>());
         call = call.arg(if is_guarded { "guarded" } else { "open" });
-        for (_, grabbers) in asks {
+        for Ask { grabbers, .. } in asks {
             call = call.arg(grabbers.len());
             for Grabber { user, .. } in grabbers {
                 call = call.arg(user.as_str());
@@ -124,9 +124,8 @@ impl<S: Server> HotStore for RedisStore<S> {
         let answer: String = self.call(&call).await?;
         let found = reply::grabbed(&answer).ok_or_else(|| unreadable("grab.lua"))?;
         // With one answer too many or too few, a user would receive another user's.
-        let fits = |(found, (_, grabbers)): (&Option<Vec<_>>, &Ask)| {
-            found.as_ref().is_none_or(|found| found.len() == grabbers.len())
-        };
+        let fits =
+            |(found, ask): (&PartAnswers, &Ask)| found.as_ref().is_none_or(|found| found.len() == ask.grabbers.len());
         if found.len() == asks.len() && found.iter().zip(asks).all(fits) {
             Ok(found)
         } else {

@@ -1,8 +1,13 @@
 //! Grabs, also of parts that start later, and of parts that the operator closes.
 
 use shared::domain::Refusal;
+use shared::ports::Ask;
 
 use super::*;
+
+const fn ask(packet: &Packet, grabbers: Vec<Grabber>) -> Ask {
+    Ask { part: packet.part, grabbers }
+}
 
 #[tokio::test]
 async fn each_user_id_gets_one_hold() {
@@ -329,10 +334,10 @@ async fn one_call_serves_several_packets_of_a_partition() {
         rig.load(other, &[]).await;
         rig.load(small, &[won(0, "bob"), won(1, "cy")]).await;
         let asks = vec![
-            (large.part, ["ann", "bob", "cy"].map(grabber).to_vec()),
-            (absent.part, vec![grabber("ann")]),
-            (other.part, vec![grabber("bob")]),
-            (small.part, vec![grabber("ann"), grabber("bob")]),
+            ask(large, ["ann", "bob", "cy"].map(grabber).to_vec()),
+            ask(absent, vec![grabber("ann")]),
+            ask(other, vec![grabber("bob")]),
+            ask(small, vec![grabber("ann"), grabber("bob")]),
         ];
         let found = rig.store.grab_each(&asks).await.unwrap();
         let none = GrabAnswer::SoldOut { certain: false };
@@ -350,7 +355,7 @@ async fn one_call_serves_several_packets_of_a_partition() {
         assert!(rig.state(large.part).await.is_pending && !rig.state(small.part).await.is_pending);
         assert!(rig.state(absent.part).await.is_empty());
         let again = rig.store.grab_each(&asks).await.unwrap();
-        for ((part, grabbers), found) in asks.iter().zip(again) {
+        for (Ask { part, grabbers }, found) in asks.iter().zip(again) {
             assert_eq!(rig.store.grab(*part, grabbers).await.unwrap(), found, "{part}");
         }
     })
@@ -368,9 +373,9 @@ async fn guarded_parts_share_a_call_of_their_own() {
         rig.load(one, &[]).await;
         rig.load(other, &[]).await;
         let asks = vec![
-            (one.part, vec![grabber("ann"), one.saying("bob", "open"), one.saying("cy", "no")]),
-            (absent.part, vec![absent.saying("ann", "open")]),
-            (other.part, vec![other.saying("cy", "open"), other.saying("ann", "open")]),
+            ask(one, vec![grabber("ann"), one.saying("bob", "open"), one.saying("cy", "no")]),
+            ask(absent, vec![absent.saying("ann", "open")]),
+            ask(other, vec![other.saying("cy", "open"), other.saying("ann", "open")]),
         ];
         let found = rig.store.grab_each(&asks).await.unwrap();
         let wrong = GrabAnswer::Refused(Refusal::WrongPassphrase);
@@ -389,7 +394,7 @@ async fn a_corrupt_part_fails_the_call_and_keeps_earlier_holds() {
         rig.load(good, &[]).await;
         rig.hold(good, "bob").await;
         let () = rig.run(["SET", &spoilt.keys().part, "not a hash"]).await;
-        let asks = [(good.part, vec![grabber("ann")]), (spoilt.part, vec![grabber("ann")])];
+        let asks = [ask(good, vec![grabber("ann")]), ask(spoilt, vec![grabber("ann")])];
         let error = rig.store.grab_each(&asks).await.unwrap_err();
         assert!(matches!(error, HotStoreError::Impossible(_)), "{error:?}");
         // The hold from before the fault remains: Ann receives it when she asks again.

@@ -5,7 +5,9 @@ use std::time::Duration;
 use futures::FutureExt;
 use shared::domain::{Decision, Hold, PartId, Partition, Terms};
 use shared::memory::MemoryHot;
-use shared::ports::{Ask, Backlog, GrabAnswer, HotStore, HotStoreError, Loaded, OutboxEntry, PartReport, Reconciled};
+use shared::ports::{
+    Ask, Backlog, GrabAnswer, HotStore, HotStoreError, Loaded, OutboxEntry, PartAnswers, PartReport, Reconciled,
+};
 
 use crate::faults::Fault;
 use crate::history::judge_start;
@@ -94,7 +96,7 @@ impl HotStore for SimHot {
     }
 
     /// The parts of a call are faulty one by one, so each goes by itself.
-    async fn grab_each(&self, asks: &[Ask]) -> Answer<Vec<Option<Vec<GrabAnswer>>>> {
+    async fn grab_each(&self, asks: &[Ask]) -> Answer<Vec<PartAnswers>> {
         let mut answers = Vec::new();
         for ask in asks {
             answers.push(self.grab_one(ask).await?);
@@ -200,21 +202,20 @@ impl HotStore for SimHot {
 }
 
 impl SimHot {
-    async fn grab_one(&self, ask: &Ask) -> Answer<Option<Vec<GrabAnswer>>> {
-        let ((part, grabbers), asked) = (ask, ask.clone());
+    async fn grab_one(&self, ask: &Ask) -> Answer<PartAnswers> {
+        let Ask { part, grabbers } = ask.clone();
         let (world, setup) = (Arc::clone(&self.world), self.setup);
         let grab = move |hot: &MemoryHot| {
-            let (part, grabbers) = &asked;
-            HotMutant::before_grab(&world, hot, *part, setup.skew_ms);
-            let found = now(hot.grab(*part, grabbers));
+            HotMutant::before_grab(&world, hot, part, setup.skew_ms);
+            let found = now(hot.grab(part, &grabbers));
             judge_start(&world, part.packet, found.as_ref().ok().and_then(Option::as_deref).unwrap_or_default());
             found
         };
-        let mut found = self.call(*part, "grab", grab).await?;
-        for (grabber, found) in grabbers.iter().zip(found.iter_mut().flatten()) {
-            self.mutant.before_lie(*part, grabber, found);
-            self.lie(*part, found);
-            self.mutant.after_grab(*part, found);
+        let mut found = self.call(part, "grab", grab).await?;
+        for (grabber, found) in ask.grabbers.iter().zip(found.iter_mut().flatten()) {
+            self.mutant.before_lie(part, grabber, found);
+            self.lie(part, found);
+            self.mutant.after_grab(part, found);
         }
         Ok(found)
     }

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use crate::batching::{Batcher, Caller};
 use crate::domain::{PartId, UserId};
-use crate::ports::{Ask, GrabAnswer, Grabber, HotStore, HotStoreError};
+use crate::ports::{Ask, GrabAnswer, Grabber, HotStore, HotStoreError, PartAnswers};
 use crate::service::Failure;
 
 /// The most users in one call. More would gain nothing, and keep Redis busy for longer.
@@ -94,8 +94,8 @@ impl<H: HotStore> Caller for Probing<H> {
             }
             // A part with damaged keys must not fail the others, so each is probed by itself. Some may be probed twice.
             Err(HotStoreError::Impossible(_)) if batch.asks.len() > 1 => {
-                for ((part, grabbers), waiters) in batch.asks.into_iter().zip(batch.waiters) {
-                    send(waiters, self.0.grab(part, &grabbers).await.map_err(Failure::from));
+                for (ask, waiters) in batch.asks.into_iter().zip(batch.waiters) {
+                    send(waiters, self.0.grab(ask.part, &ask.grabbers).await.map_err(Failure::from));
                 }
                 None
             }
@@ -132,15 +132,16 @@ fn next_batch(queue: &mut VecDeque<Request>) -> Batch {
         let mut place = *places.entry(part).or_insert_with(|| batch.open(part));
         let same = users.get(&(place, grabber.user.clone())).copied();
         if let Some(user) = same {
-            if batch.asks[place].1[user] == grabber {
+            if batch.asks[place].grabbers[user] == grabber {
                 batch.waiters[place][user].push(answer);
                 continue;
             }
             place = batch.open(part);
             places.insert(part, place);
         }
-        users.insert((place, grabber.user.clone()), batch.asks[place].1.len());
-        batch.asks[place].1.push(grabber);
+        let grabbers = &mut batch.asks[place].grabbers;
+        users.insert((place, grabber.user.clone()), grabbers.len());
+        grabbers.push(grabber);
         batch.waiters[place].push(vec![answer]);
     }
     batch
@@ -149,14 +150,14 @@ fn next_batch(queue: &mut VecDeque<Request>) -> Batch {
 impl Batch {
     /// Adds a part without users. Returns its place.
     fn open(&mut self, part: PartId) -> usize {
-        self.asks.push((part, Vec::new()));
+        self.asks.push(Ask { part, grabbers: Vec::new() });
         self.waiters.push(Vec::new());
         self.asks.len() - 1
     }
 }
 
 /// Sends the users of one part their answers. Of a user's equal requests, only the first has made a fresh hold.
-fn send(waiters: Vec<Waiters>, answers: Result<Option<Vec<GrabAnswer>>, Failure>) {
+fn send(waiters: Vec<Waiters>, answers: Result<PartAnswers, Failure>) {
     let outcomes: Vec<Outcome> = match answers {
         Ok(Some(answers)) => answers.into_iter().map(|answer| Ok(Some(answer))).collect(),
         Ok(None) => vec![Ok(None); waiters.len()],

@@ -26,7 +26,7 @@ fn queue<'a>(requests: impl IntoIterator<Item = (u8, &'a str, Option<u8>)>) -> V
 /// The part of each ask, and how many requests each of its users has.
 fn shape(batch: &Batch) -> Vec<(PartId, Vec<usize>)> {
     let waiters = batch.waiters.iter().map(|users| users.iter().map(Vec::len).collect());
-    batch.asks.iter().map(|(part, _)| *part).zip(waiters).collect()
+    batch.asks.iter().map(|ask| ask.part).zip(waiters).collect()
 }
 
 #[test]

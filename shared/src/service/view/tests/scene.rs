@@ -14,8 +14,8 @@ use crate::ledger::{SendOutcome, SendRequest};
 use crate::lock;
 use crate::memory::{MemoryHot, MemoryTable};
 use crate::ports::{
-    Ask, Backlog, Batch, Clock, GrabAnswer, Grabber, HotStoreError, Item, Key, Loaded, OutboxEntry, PartReport, Query,
-    Reconciled, System, TableError, TransactError, Write,
+    Ask, Backlog, Batch, Clock, GrabAnswer, Grabber, HotStoreError, Item, Key, Loaded, OutboxEntry, PartAnswers,
+    PartReport, Query, Reconciled, System, TableError, TransactError, Write,
 };
 use crate::service::view::*;
 
@@ -104,7 +104,7 @@ impl HotStore for Shards {
         unreachable!()
     }
 
-    async fn grab_each(&self, _: &[Ask]) -> Result<Vec<Option<Vec<GrabAnswer>>>, HotStoreError> {
+    async fn grab_each(&self, _: &[Ask]) -> Result<Vec<PartAnswers>, HotStoreError> {
         unreachable!()
     }
 
