@@ -75,6 +75,17 @@ async fn a_process_that_runs_on_answers_a_winner_before_the_hot_store_knows() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_process_whose_clock_is_slow_loads_nothing_after_the_expiry() {
+    let scene = Scene::of(2).await;
+    let process = Arc::new(scene.grab_behind(Duration::from_mins(1)).await);
+    sleep(scene.terms.expires_at.since(scene.terms.id.created_at())).await;
+    let answer = scene.ask_one(&process, 1).await;
+    assert!(matches!(answer, Ok(GrabOutcome::Expired)), "{answer:?}");
+    let (calls, reads, _) = scene.count();
+    assert_eq!((calls, reads), (4, 1), "two probes, each with a look at the part, and a read of the claim");
+}
+
+#[tokio::test(start_paused = true)]
 async fn claims_that_find_enough_transactions_in_flight_go_together() {
     for (transactions_max, transactions) in [(1, 2), (2, 3), (TRANSACTIONS_MAX, 4)] {
         let scene = Scene::of(5).await;

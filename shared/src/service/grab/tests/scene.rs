@@ -152,7 +152,12 @@ impl Scene {
 
     /// The use case in a process that knows the packet, as one does that has had a winner.
     pub async fn grab(&self) -> GrabSlip<Shared, SlowHot> {
-        let clock = Arc::clone(&self.clock) as Arc<dyn Clock>;
+        self.grab_behind(Duration::ZERO).await
+    }
+
+    /// The same in a process whose clock is so far behind the hot store's.
+    pub async fn grab_behind(&self, lag: Duration) -> GrabSlip<Shared, SlowHot> {
+        let clock: Arc<dyn Clock> = Arc::new(TestClock(self.clock.0 + lag));
         let stores = Stores::new(self.ledger(), Arc::clone(&self.hot), clock, Arc::new(System));
         stores.packets.terms(self.terms.id).await.unwrap();
         for part in self.terms.id.parts() {
