@@ -32,14 +32,8 @@ async fn serve() -> Result<(), Error> {
     http::run(service_fn(move |request| {
         let (entrance, grab, telemetry) = (Arc::clone(&entrance), Arc::clone(&grab), Arc::clone(&telemetry));
         async move {
-            if !is_concurrent {
-                telemetry.before_grab();
-            }
-            let response = entrance.serve(request, |request| grab::handle(&grab, request)).await;
-            if !is_concurrent {
-                telemetry.after_grab();
-            }
-            Ok::<_, Infallible>(response)
+            let answer = entrance.serve(request, |request| grab::handle(&grab, request));
+            Ok::<_, Infallible>(if is_concurrent { answer.await } else { telemetry.around(answer).await })
         }
     }))
     .await

@@ -45,16 +45,14 @@ impl Telemetry {
         }
     }
 
-    /// Before a grab of a process that serves one at a time: writes what has waited long.
-    pub fn before_grab(&self) {
+    /// Answers a grab of a process that serves one at a time. Before it, writes what has waited long. After it, writes a win or a fault at
+    /// once, and so the first grab. Up to `GRABS_MAX` other grabs share a line: in a rush of losers a line for each would cost more than
+    /// their calls of the function. Those that wait when the process ends are not counted.
+    pub async fn around<A>(&self, grab: impl Future<Output = A>) -> A {
         print(&self.take_old(System.now()));
-    }
-
-    /// After a grab of such a process: writes a win or a fault at once, and so the first grab. Up to `GRABS_MAX` other grabs
-    /// share a line: in a rush of losers a line for each would cost more than their calls of the function. Those that wait when the
-    /// process ends are not counted.
-    pub fn after_grab(&self) {
+        let answer = grab.await;
         print(&self.take_urgent(System.now()));
+        answer
     }
 
     fn waiting(&self) -> MutexGuard<'_, Option<(Timestamp, Timestamp)>> {
