@@ -104,9 +104,22 @@ enum NoSlip {
 }
 
 /// Some of a packet's parts, as bits.
-type PartSet = u32;
+#[derive(Clone, Copy, Default, Eq, PartialEq)]
+struct PartSet(u32);
 
-const _: () = assert!(MAX_PARTS <= PartSet::BITS);
+const _: () = assert!(MAX_PARTS <= u32::BITS);
+
+impl PartSet {
+    const ALL: Self = Self(u32::MAX);
+
+    fn has(self, part: &PartId) -> bool {
+        self.0 & (1 << part.index) != 0
+    }
+
+    fn add(&mut self, part: PartId) {
+        self.0 |= 1 << part.index;
+    }
+}
 
 impl<T: Table, H: HotStore> GrabSlip<T, H> {
     /// Grabs from packets in these stores. All money is in `currency` (ISO 4217).
@@ -163,7 +176,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
     // Thousands of grabs wait at once, and the processor's caches hold a few megabytes. So a waiting grab takes little memory:
     // the futures that few grabs need, or that wait for the ledger anyway, are boxed.
 
-    /// Grabs a slip of packet `id` for `user`, whom `asker` sends; `passphrase` is the digest of what the user gave, if anything.
+    /// Grabs a slip of packet `id` for `user`, for whom `asker` vouches; `passphrase` is the digest of what they gave, if anything.
     pub fn grab(
         &self,
         id: PacketId,
@@ -172,26 +185,17 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         asker: &Asker,
     ) -> impl Future<Output = Result<GrabOutcome, Failure>> + use<'_, T, H> {
         let grabber = Grabber { user: user.clone(), passphrase };
-        // Only this of it waits, and only if it counts.
+        // It is cloned only where a ticket counts.
         let asker = id.wants_ticket().then(|| Box::new(asker.clone()));
         async move {
-            if let Some(why) = self.final_packets.why(id, self.stores.clock.now())
-                && let Some(outcome) = Box::pin(self.answer_final(id, &grabber.user, why)).await
-            {
-                return Ok(outcome);
-            }
-            if let Some(asker) = asker
-                && let Some(outcome) = Box::pin(self.turn_away(id, &grabber.user, &asker)).await?
-            {
-                return Ok(outcome);
-            }
-            if id.has_limit()
-                && let Some(outcome) = Box::pin(self.answer_if_at_limit(id, &grabber)).await?
+            let why = self.final_packets.why(id, self.stores.clock.now());
+            if (why.is_some() || id.wants_ticket() || id.has_limit())
+                && let Some(outcome) = Box::pin(self.answer_before_probe(id, &grabber, why, asker)).await?
             {
                 return Ok(outcome);
             }
             let (started, mut has_waited) = (Instant::now(), false);
-            let (mut parts, mut why) = (PartSet::MAX, NoSlip::SoldOut);
+            let (mut parts, mut why) = (PartSet::ALL, NoSlip::SoldOut);
             loop {
                 match self.pass(id, &grabber, parts, why).await? {
                     Pass::Done(outcome) => return Ok(outcome),
@@ -213,35 +217,60 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         }
     }
 
-    /// Answers a user who is not admitted to a packet; `None` if they are. Who has a slip is answered with it, and no store counts who has
-    /// none.
-    async fn turn_away(&self, id: PacketId, user: &UserId, asker: &Asker) -> Result<Option<GrabOutcome>, Failure> {
-        let (keys, packets, now) = (self.stores.ticket_keys.as_deref(), &self.stores.packets, self.stores.clock.now());
-        let outcome = match ticket_of(keys, packets, id, user, asker, now).await {
-            Ok(Admission::Admitted) => return Ok(None),
-            Ok(Admission::NotBefore(starts_at)) => {
-                let retry_after = starts_at.since(now) + self.stores.entropy.part_of(self.start_spread);
-                Ok(GrabOutcome::NotStarted { starts_at, retry_after })
-            }
-            Ok(Admission::Refused(fault)) => Ok(GrabOutcome::NoTicket(fault)),
-            Err(failure) => Err(failure),
+    /// What answers before the hot store is asked, in this order: that the packet is known to be final, the user's ticket, their limit. A
+    /// claim goes before each of them, and before their failures. `None`: the user may try.
+    async fn answer_before_probe(
+        &self,
+        id: PacketId,
+        grabber: &Grabber,
+        why: Option<NoSlip>,
+        asker: Option<Box<Asker>>,
+    ) -> Result<Option<GrabOutcome>, Failure> {
+        let user = &grabber.user;
+        // If the ledger can't answer now, the hot store does.
+        if let Some(why) = why
+            && let Ok(Ok(claim)) = timeout(timeouts::CLAIM_READ, self.own_claims.claim_of(user, id)).await
+        {
+            return Ok(Some(claim.map_or_else(|| no_slip(why), replayed)));
+        }
+        let mut refusal = match asker {
+            Some(asker) => self.ticket_refusal(id, user, &asker).await,
+            None => Ok(None),
         };
-        if let Some(claim) = self.own_claims.claim_of(user, id).await? {
-            return Ok(Some(replayed(claim)));
+        if matches!(refusal, Ok(None)) && id.has_limit() {
+            refusal = self.limit_refusal(id, grabber).await;
         }
-        match packets.terms(id).await? {
-            None => Ok(Some(GrabOutcome::NotFound)),
-            // Nobody's turn comes any more.
-            Some(terms) if now >= terms.expires_at && matches!(outcome, Ok(GrabOutcome::NotStarted { .. })) => {
-                Ok(Some(GrabOutcome::Expired))
-            }
-            Some(_) => outcome.map(Some),
+        if matches!(refusal, Ok(None)) {
+            return Ok(None);
         }
+        let claim = self.own_claims.claim_of(user, id).await?;
+        claim.map_or(refusal, |claim| Ok(Some(replayed(claim))))
     }
 
-    /// Answers a user who has reached the limit of a packet, before they take a slip that others want. `None`: they have not, or something
-    /// else keeps them from this packet. Two of their grabs at once may both pass: the transaction decides.
-    async fn answer_if_at_limit(&self, id: PacketId, grabber: &Grabber) -> Result<Option<GrabOutcome>, Failure> {
+    /// The answer to a user without a claim who has no valid ticket, or has to wait for their turn.
+    async fn ticket_refusal(&self, id: PacketId, user: &UserId, asker: &Asker) -> Result<Option<GrabOutcome>, Failure> {
+        let (keys, packets, now) = (self.stores.ticket_keys.as_deref(), &self.stores.packets, self.stores.clock.now());
+        let refusal = match ticket_of(keys, packets, id, user, asker, now).await? {
+            Admission::Admitted => return Ok(None),
+            Admission::NotBefore(starts_at) => {
+                let retry_after = starts_at.since(now) + self.stores.entropy.part_of(self.start_spread);
+                GrabOutcome::NotStarted { starts_at, retry_after }
+            }
+            Admission::Refused(fault) => GrabOutcome::NoTicket(fault),
+        };
+        Ok(Some(match packets.terms(id).await? {
+            None => GrabOutcome::NotFound,
+            // Nobody's turn comes any more.
+            Some(terms) if now >= terms.expires_at && matches!(refusal, GrabOutcome::NotStarted { .. }) => {
+                GrabOutcome::Expired
+            }
+            Some(_) => refusal,
+        }))
+    }
+
+    /// The answer to a user without a claim who has reached the limit of a packet; `None`: they have not, or something else keeps them from
+    /// this packet. Two of their grabs at once may both pass: the transaction decides.
+    async fn limit_refusal(&self, id: PacketId, grabber: &Grabber) -> Result<Option<GrabOutcome>, Failure> {
         let Some(terms) = self.stores.packets.terms(id).await? else { return Ok(Some(GrabOutcome::NotFound)) };
         let (user, now, guard) = (&grabber.user, self.stores.clock.now(), &terms.guard);
         let Some(limit) = &terms.limit else { return Ok(None) };
@@ -250,23 +279,19 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
             return Ok(None);
         }
         let won = self.stores.ledger.won(user, &terms.sender, limit).await?;
-        if limit.allows(won, terms.least_slip()) {
-            return Ok(None);
-        }
-        let claim = self.own_claims.claim_of(user, terms.id).await?;
-        Ok(Some(claim.map_or(GrabOutcome::LimitReached, replayed)))
+        Ok((!limit.allows(won, terms.least_slip())).then_some(GrabOutcome::LimitReached))
     }
 
     /// Probes these parts of a packet in the user's order, until one has an answer other than "no slip". The answers of the others were
     /// certain, with this reason.
     async fn pass(&self, id: PacketId, grabber: &Grabber, parts: PartSet, mut why: NoSlip) -> Result<Pass, Failure> {
-        let mut in_doubt: PartSet = 0;
-        for part in PartId::probe_order(id, &grabber.user).filter(|part| parts >> part.index & 1 == 1) {
+        let mut in_doubt = PartSet::default();
+        for part in PartId::probe_order(id, &grabber.user).filter(|part| parts.has(part)) {
             let (word, is_certain) = match self.prober.probe(part, grabber.clone()).await? {
                 None => return Box::pin(self.load(part, grabber)).await,
                 Some(GrabAnswer::Confirmed(claim)) => return Ok(Pass::Done(replayed(claim))),
                 Some(GrabAnswer::Held { slip, left, fresh }) => {
-                    let taken = Box::pin(self.take(part, slip, left, &grabber.user, fresh)).await;
+                    let taken = Box::pin(self.take(part, slip, left, &grabber.user, !fresh)).await;
                     return taken.map_err(|failure| failure.holding(slip));
                 }
                 Some(GrabAnswer::NotStarted { starts_at, left }) => {
@@ -287,9 +312,11 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
                 },
             };
             why = why.max(word);
-            in_doubt |= PartSet::from(!is_certain) << part.index;
+            if !is_certain {
+                in_doubt.add(part);
+            }
         }
-        if in_doubt != 0 {
+        if in_doubt != PartSet::default() {
             return Ok(Pass::InDoubt { parts: in_doubt, why });
         }
         if id.part_count() > 1 {
@@ -305,14 +332,9 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         }
     }
 
-    /// Answers from a user's claim item, for a packet that is final. `None`: that cannot be read now, so the hot store has to answer.
-    async fn answer_final(&self, id: PacketId, user: &UserId, why: NoSlip) -> Option<GrabOutcome> {
-        let claim = timeout(timeouts::CLAIM_READ, self.own_claims.claim_of(user, id)).await.ok()?.ok()?;
-        Some(claim.map_or_else(|| no_slip(why), replayed))
-    }
-
-    /// Brings to the ledger a slip that was held for a user when so much was left until the expiry: only then is it theirs.
-    async fn take(&self, part: PartId, slip: u32, left: Duration, user: &UserId, fresh: bool) -> Result<Pass, Failure> {
+    /// Brings to the ledger a slip that was held for a user when so much was left until the expiry: only then is it theirs. `again`: an earlier
+    /// request held it.
+    async fn take(&self, part: PartId, slip: u32, left: Duration, user: &UserId, again: bool) -> Result<Pass, Failure> {
         let terms = self.stores.packets.terms(part.packet).await?;
         let terms = terms.ok_or_else(|| Failure::defect(format!("{part}: a hold of a packet that does not exist")))?;
         let hold = Hold { slip, user: user.clone(), at: terms.expires_at.before(left) };
@@ -322,19 +344,19 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         };
         let claim = Claim { slip: hold.slip, amount, at: hold.at };
         if terms.ack == AckMode::Redis {
-            return Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed: !fresh }));
+            return Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed: again }));
         }
-        Box::pin(self.commit(part, &terms, hold, claim, fresh)).await
+        Box::pin(self.commit(part, &terms, hold, claim, again)).await
     }
 
-    /// Commits a claim to the ledger. The hold is `fresh` if this grab made it.
+    /// Commits a claim to the ledger.
     async fn commit(
         &self,
         part: PartId,
         terms: &Arc<Terms>,
         hold: Hold,
         claim: Claim,
-        fresh: bool,
+        again: bool,
     ) -> Result<Pass, Failure> {
         crash_point!("grab.before_claim");
         let begun = Instant::now();
@@ -345,12 +367,12 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         match outcome {
             ClaimOutcome::Committed => {
                 self.reconcile(part, terms, decisions, hold).await;
-                Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed: !fresh }))
+                Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed: again }))
             }
             ClaimOutcome::Already(own) => {
                 self.reconcile(part, terms, decisions, hold).await;
                 // Settle may have committed this very hold.
-                Ok(Pass::Done(GrabOutcome::Grabbed { replayed: !fresh || own != claim, claim: own }))
+                Ok(Pass::Done(GrabOutcome::Grabbed { replayed: again || own != claim, claim: own }))
             }
             ClaimOutcome::AlreadyAndTaken(claim, _) => {
                 // The answer stands whether or not the hot store can be repaired now.
@@ -390,9 +412,9 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
 
     /// Applies decisions to the hot store. If it cannot be reached, the answer stands all the same, and settle reconciles later.
     async fn reconcile(&self, part: PartId, terms: &Terms, decisions: Vec<Decision>, resolved: Hold) {
-        let reconciled = self.reconciler.reconcile(part, terms.count, decisions, resolved);
+        let done = self.reconciler.submit(part, terms.count, decisions, resolved);
         if !self.runs_on {
-            reconciled.await;
+            done.await;
         }
     }
 

@@ -88,9 +88,9 @@ impl<H: HotStore> Reconciler<H> {
         Self(Arc::new(Batcher::new(Reconciling { hot, on_final })))
     }
 
-    /// Applies `decisions` of the ledger to `part`, of a packet of `count` slips, and ends the hold `resolved`. The future ends
-    /// when that is done or has failed. It is done even if nobody awaits the future.
-    pub fn reconcile(
+    /// Takes on to apply `decisions` of the ledger to `part`, of a packet of `count` slips, and to end the hold `resolved`. That is done also
+    /// if nobody awaits the future, which ends when it is done or has failed.
+    pub fn submit(
         &self,
         part: PartId,
         count: u32,

@@ -216,7 +216,7 @@ mod reconciling {
         let done = outbox.into_iter().map(|entry| {
             let hold = entry.hold;
             let decisions = vec![Claim { slip: hold.slip, amount: Amount::new(1), at: hold.at }.decision(&hold.user)];
-            reconciler.reconcile(scene.part(), scene.terms.count, decisions, hold)
+            reconciler.submit(scene.part(), scene.terms.count, decisions, hold)
         });
         join_all(done).await;
         scene.count().0
