@@ -16,6 +16,7 @@ use shared::memory::{MemoryHot, MemoryTable};
 use shared::ports::{
     Batch, Clock, GrabAnswer, Grabber, HotStore, Item, Key, Query, System, Table, TableError, TransactError, Write,
 };
+use shared::redis::PartKeys;
 use shared::service::{NewPacket, RunReport, SendOutcome, SendPacket, SendPolicy, Settle, Stores, Wallets};
 use tokio::time::{Instant, sleep};
 
@@ -304,6 +305,31 @@ async fn a_parked_promise_keeps_its_slip_and_no_other() {
         assert_eq!((report.refunded_slips, report.due_left, report.parked), (refunded, 1, 1), "{report:?}");
     }
     assert_eq!(scene.decided(&terms).await, (9, false));
+}
+
+/// No grab puts a part that holds something into the queue again. So settle does not look for these holds before the packet is due.
+#[tokio::test(start_paused = true)]
+async fn a_hold_whose_part_lost_its_place_in_the_queue_is_found_once_its_packet_is_due() {
+    for ack in [AckMode::Ledger, AckMode::Redis] {
+        let scene = Scene::new(ack, 10).await;
+        let terms = scene.send(10).await;
+        scene.hold(&terms).await;
+        let part = terms.id.parts().next().unwrap();
+        scene.hot.server().command(&["DEL", &PartKeys::of(part).pending]).unwrap();
+        scene.pass(OPEN / 2);
+        scene.hot.grab(part, &[Grabber { user: other_sender(), passphrase: None }]).await.unwrap();
+        assert_eq!(scene.settle(Duration::from_mins(1)).await.outbox_left, Some(0), "nobody knows of them");
+        scene.pass(OPEN / 2);
+        let report = scene.settle(Duration::from_mins(1)).await;
+        // A promise becomes a claim. A hold that nobody was promised goes back.
+        let refunded = if ack == AckMode::Redis { 8 } else { 10 };
+        assert_eq!((report.refunded_slips, report.due_left), (refunded, 0), "{report:?}");
+        for user in [winner(), other_sender()] {
+            let claim = scene.ledger.claim_of(&user, terms.id).await.unwrap();
+            assert_eq!(claim.is_some(), ack == AckMode::Redis, "{user}");
+        }
+        assert!(scene.hot.outbox(part).await.unwrap().is_empty());
+    }
 }
 
 /// The time of one run: transactions take a second each here, so it is short of what these packets need.
