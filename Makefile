@@ -10,7 +10,7 @@ $(if $(HONGBAO_REDIS_SERVER),,$(error SERVER=$(SERVER): no such server))
 endif
 
 .PHONY: help run demo audit check prose test test-web test-clients test-aws check-template fuzz evening model simulate mutants chaos drill
-.PHONY: bench pressure growth size generate deploy preflight spike smoke rollback destroy sam-local
+.PHONY: bench pressure growth size generate deploy preflight spike smoke destroy sam-local
 
 # Lists the targets with the text after their ##, under the groups that ##@ begins.
 help: ## Print this list
@@ -124,13 +124,13 @@ test-aws: ## Deploy the templates to an emulator and compare them with the code
 	cargo build --workspace --bins
 	.tools/aws/bin/python -m pytest -q -p no:cacheprovider tests/aws $(ARGS)
 
-# The transform makes plain CloudFormation. W3002: `sam deploy` uploads the nested templates. W2001: only the transform uses Release.
+# The transform makes plain CloudFormation. W3002: `sam deploy` uploads the nested templates.
 check-template: ## Build the templates with SAM, and run cfn-lint and checkov on them
 	@scripts/install-tools.sh aws && scripts/install-tools.sh sam && scripts/install-tools.sh checkov
 	rm -rf target/aws target/built
 	PATH="$(CURDIR)/tests/aws/stub:$$PATH" .tools/sam/bin/python tests/aws/built.py target/built
 	.tools/aws/bin/python tests/aws/transformed.py target/aws
-	.tools/aws/bin/cfn-lint --ignore-checks W1030 W3002 W2001 -- target/aws/default/template.yaml
+	.tools/aws/bin/cfn-lint --ignore-checks W1030 W3002 -- target/aws/default/template.yaml
 	.tools/aws/bin/cfn-lint --ignore-checks W1030 -- stacks/*.yaml
 	.tools/checkov/bin/checkov --config-file tests/aws/checkov.yaml --directory target/aws
 
@@ -250,7 +250,7 @@ STACK = $(or $(shell scripts/aws/region.py $(ENV) stack),$(error ENV=$(ENV) need
 
 # The targets that reach AWS use one region, which each of their tools gets in the variable that it reads. Without one they end here,
 # before a build.
-ON_AWS = deploy preflight spike rollback destroy $(if $(filter command,$(origin ENV)),smoke)
+ON_AWS = deploy preflight spike destroy $(if $(filter command,$(origin ENV)),smoke)
 ifneq ($(and $(filter-out build,$(or $(ONLY),all)),$(filter $(ON_AWS),$(MAKECMDGOALS))),)
 $(if $(STACK),)
 export AWS_REGION := $(shell scripts/aws/region.py $(ENV))
@@ -258,7 +258,9 @@ $(if $(AWS_REGION),,$(error ENV=$(ENV) needs one region))
 export AWS_DEFAULT_REGION := $(AWS_REGION)
 endif
 
-# The environments of an account and region share SAM's bucket. `sam delete` takes all objects of a prefix away.
+# The environments of an account and region share SAM's bucket. `sam delete` takes all objects of a prefix away. Each deployment has a new
+# release, hence new versions of the functions: a nested stack's output, such as Redis' address, changes without a change of the template.
+# SAM knows a release by its first ten characters, which are the seconds.
 deploy: ## Deploy a stack
 ifneq ($(ONLY),page)
 	@scripts/install-tools.sh sam
@@ -267,10 +269,11 @@ ifneq ($(ONLY),page)
 	PATH="$(CURDIR)/.tools/lambda/bin:$$PATH" .tools/sam/bin/sam build
 endif
 ifeq ($(ONLY),)
-	.tools/sam/bin/python scripts/aws/release.py $(ENV) .tools/sam/bin/sam deploy --config-env $(ENV) --s3-prefix $(STACK)
-	@.tools/sam/bin/python scripts/aws/releases.py $(STACK) deployed
+	@echo "Release: $$(date +%s)-$$(git describe --always --dirty --abbrev=40 --exclude='*' || echo unknown)" >.aws-sam/release.yaml
+	.tools/sam/bin/sam deploy --config-env $(ENV) --s3-prefix $(STACK)
+	@has=$$(aws cloudformation describe-stacks --stack-name $(STACK) --query "Stacks[0].Outputs[?OutputKey=='Release'].OutputValue" --output text) && \
+	  [ "Release: $$has" = "$$(cat .aws-sam/release.yaml)" ] || { echo "nothing was deployed: nobody executed the change set" >&2; exit 1; }
 	scripts/protect.sh $(STACK)
-	.tools/sam/bin/python scripts/aws/releases.py $(STACK) good
 endif
 ifneq ($(ONLY),build)
 	scripts/deploy-web.sh $(STACK)
@@ -281,7 +284,7 @@ preflight: ## Say what would fail in a deployment, and how to mend it
 	@scripts/install-tools.sh sam
 	@.tools/sam/bin/python scripts/aws/preflight.py $(ENV)
 
-# make spike ENV=dev. Two stacks of its own, with a few cents of cost, which it always deletes.
+# make spike ENV=dev. A stack of its own, with a few cents of cost, which it always deletes.
 spike: ## Try in the account what the deployment relies on and no document states
 	@scripts/install-tools.sh sam
 	@.tools/sam/bin/python scripts/aws/spike.py $(ENV)
@@ -303,11 +306,6 @@ else
 	cargo build --profile $(PROFILE) $(SMOKE)
 	@python3 scripts/aws/smoke.py --programs "$${CARGO_TARGET_DIR:-target}/$(PROFILE:dev=debug)" $(if $(URL),--url $(URL)) $(if $(STORES),--stores $(STORES))
 endif
-
-# make rollback ENV=prod ARGS=before, or of one function: ARGS="Grab 12"
-rollback: ## End a deployment that runs, and send requests to the last good release
-	@scripts/install-tools.sh sam
-	@.tools/sam/bin/python scripts/aws/releases.py $(STACK) rollback $(ARGS)
 
 # Asks first. The table and the user pool stay.
 destroy: ## Delete a stack

@@ -12,7 +12,7 @@ use shared::domain::Signer;
 
 /// A function's answer takes its whole time-out at most, which is 15 minutes.
 const ATTEMPT_MAX: Duration = Duration::from_mins(16);
-/// The alias that `make rollback` moves. Without it Lambda would run the newest code.
+/// The alias that deployments move. Without it Lambda would run the newest code.
 const ALIAS: &str = "live";
 /// The most calls of one audit: a week of them.
 const CALLS_MAX: usize = 2_500;

@@ -164,9 +164,13 @@ def resources_of(account, stack):
             yield from resources_of(account, name)
 
 
-def stack_status(account, name):
+def described(account, name):
     found = absent(lambda: account.client("cloudformation").describe_stacks(StackName=name), "ValidationError")
-    return found["Stacks"][0]["StackStatus"] if found else None
+    return found["Stacks"][0] if found else {}
+
+
+def stack_status(account, name):
+    return described(account, name).get("StackStatus")
 
 
 @check("aws cli")
@@ -199,6 +203,21 @@ def stack(account):
     else:
         yield "fine", f"{name} exists ({status}): this is an update"
     account.owned = frozenset(resources_of(account, name))
+
+
+# https://docs.aws.amazon.com/serverless-application-model/latest/developerguide/sam-cli-command-reference-sam-deploy.html
+@check("kept values")
+def kept_values(account):
+    """SAM gives a parameter that is not named the value of the last deployment, whatever its default."""
+    kept = [
+        (one["ParameterKey"], one["ParameterValue"])
+        for one in (described(account, account.stack).get("Parameters", []) if account.status else [])
+        if one["ParameterKey"] in account.environment.unnamed and one["ParameterValue"] != account.value(one["ParameterKey"])
+    ]
+    for name, value in kept:
+        yield "look", f"samconfig.toml does not name {name}, which keeps {value} of the last deployment", f"name it: {name}={account.value(name)}"
+    if not kept:
+        yield "fine", "what samconfig.toml does not name is the template's default"
 
 
 @check("uploads")
@@ -760,7 +779,7 @@ def fixed_names(account):
             balancing = account.client("elbv2")
             found = absent(lambda: balancing.describe_target_groups(Names=[name]), "TargetGroupNotFound")
             yield "target group", name, found and found["TargetGroups"][0]["TargetGroupArn"]
-    for name in (f"{stack}-operate-read", f"{stack}-operate-repair", f"CodeDeployHook_{stack}"):
+    for name in (f"{stack}-operate-read", f"{stack}-operate-repair"):
         client = account.client("lambda")
         found = caught(lambda: client.get_function_configuration(FunctionName=name), "ResourceNotFoundException")
         yield "function", name, name if found else None

@@ -40,9 +40,13 @@ class Environment:
         template = yaml_parse((root / "template.yaml").read_text())
         self.declared, self.rules = template["Parameters"], template["Rules"]
         self.parameters = {key: str(of.get("Default", "")) for key, of in self.declared.items()}
-        for override in deploy.get("parameter_overrides", []):
-            key, _, value = override.partition("=")
-            self.parameters[key] = value
+        # Beside them is the file with the release, which every deployment writes anew.
+        overrides = [one for one in deploy.get("parameter_overrides", []) if not one.startswith("file://")]
+        # As SAM takes quotes away: an empty value needs them.
+        self.parameters |= {key: value.strip("\"'") for key, _, value in (one.partition("=") for one in overrides)}
+        # Nobody sees the last value of one that is hidden.
+        hidden = {key for key, of in self.declared.items() if of.get("NoEcho")}
+        self.unnamed = set(self.declared) - {one.partition("=")[0] for one in overrides} - hidden - {"Release"}
 
 
 def session(region):

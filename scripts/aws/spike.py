@@ -1,6 +1,5 @@
-"""Tries in the account what the deployment relies on and no document of AWS states. It makes two stacks of its own from stacks/spike.yaml
-and stacks/rollouts.yaml, says what held, and always deletes them. It takes up to an hour, since Lambda leaves a network slowly, and costs a
-few cents.
+"""Tries in the account what the deployment relies on and no document of AWS states. It makes a stack of its own from stacks/spike.yaml, says
+what held, and always deletes it. It takes up to an hour, since Lambda leaves a network slowly, and costs a few cents.
 
     make spike ENV=dev
 
@@ -17,16 +16,118 @@ import urllib.request
 
 import botocore.exceptions
 
-import rollouts
 from preflight import DENIED, ROOT, Environment, session
 from region import region_of
-from trial import Trial, Wrong, prove, read, registers, until
 
+# Lambda takes up to half an hour to leave a network.
+CREATION_S, DELETION_S, PAUSE_S = 1200, 2700, 5
 # A new role is known everywhere after some seconds. An access log's lines arrive within some minutes.
 ROLE_S, LOG_S = 60, 300
 CALLER = ROOT / "scripts/aws/caller.py"
 TRIES = []
-tries = registers(TRIES)
+
+
+class Wrong(Exception):
+    """Something did not hold."""
+
+
+def tries(subject, *needed):
+    """Registers a try, which returns what it saw, or raises Wrong. It runs if the stack has each resource that it needs."""
+
+    def registered(function):
+        TRIES.append((subject, needed, function))
+        return function
+
+    return registered
+
+
+def read(name):
+    # SAM's own reader knows the short forms of CloudFormation, such as `!Ref`.
+    from samtranslator.yaml_helper import yaml_parse
+
+    return yaml_parse((ROOT / name).read_text())
+
+
+def until(work, seconds):
+    """What `work` returns, once that is not `None`; else `None`."""
+    end = time.monotonic() + seconds
+    while True:
+        found = work()
+        if found is not None or time.monotonic() > end:
+            return found
+        time.sleep(PAUSE_S)
+
+
+class Spike:
+    """The stack that is made to try something."""
+
+    def __init__(self, session, stack):
+        self.session, self.stack = session, stack
+        self.clients, self.ids, self.outcomes = {}, {}, {}
+
+    def client(self, service):
+        if service not in self.clients:
+            self.clients[service] = self.session.client(service)
+        return self.clients[service]
+
+    def rests(self):
+        """The stack's status, once nothing is in progress; `DELETE_COMPLETE` if there is no stack."""
+        try:
+            status = self.client("cloudformation").describe_stacks(StackName=self.stack)["Stacks"][0]["StackStatus"]
+        except botocore.exceptions.ClientError as error:
+            if error.response["Error"]["Code"] != "ValidationError":
+                raise
+            return "DELETE_COMPLETE"
+        return None if status.endswith("_IN_PROGRESS") else status
+
+    def create(self, template):
+        """Makes the stack. A resource that fails takes no other with it. Then each has an outcome: `None`, or why it was not made."""
+        cloudformation, given = self.client("cloudformation"), {"TemplateBody": json.dumps(template), "Capabilities": ["CAPABILITY_IAM"]}
+        cloudformation.create_stack(StackName=self.stack, DisableRollback=True, **given)
+        if until(self.rests, CREATION_S) is None:
+            raise Wrong(f"{self.stack} is not made after {CREATION_S} s")
+        pages = cloudformation.get_paginator("list_stack_resources").paginate(StackName=self.stack)
+        for one in (one for page in pages for one in page["StackResourceSummaries"]):
+            name, status = one["LogicalResourceId"], one["ResourceStatus"]
+            self.ids[name] = one.get("PhysicalResourceId")
+            self.outcomes[name] = None if status == "CREATE_COMPLETE" else f"{status} {one.get('ResourceStatusReason', '')}".strip()
+
+    def delete(self):
+        self.client("cloudformation").delete_stack(StackName=self.stack)
+        status = until(self.rests, DELETION_S)
+        if status != "DELETE_COMPLETE":
+            raise Wrong(f"{self.stack} could not be deleted ({status}): aws cloudformation delete-stack --stack-name {self.stack}")
+
+    def run(self):
+        """For each try its subject, `held`, `no` or `?`, and what was seen."""
+        for subject, needed, function in TRIES:
+            lacking = [f"{name}: {self.outcomes.get(name, 'was not made')}" for name in needed if self.outcomes.get(name, "") is not None]
+            if lacking:
+                cancelled = all("cancelled" in one for one in lacking)
+                yield subject, "?" if cancelled else "no", "; ".join(lacking)
+                continue
+            try:
+                yield subject, "held", function(self)
+            except Wrong as wrong:
+                yield subject, "no", str(wrong)
+            except (botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError, OSError) as error:
+                yield subject, "?", str(error)
+
+    def prove(self, template, out):
+        """Whether all of it held. The stack is gone afterwards, whatever happens."""
+        print(f"It makes the stack {self.stack}, and deletes it.", file=out, flush=True)
+        found = []
+        try:
+            # That of an earlier run.
+            self.delete()
+            self.create(template)
+            for subject, kind, text in self.run():
+                found.append(kind)
+                print(f"  {kind:<5} {subject:<18} {text}", file=out, flush=True)
+        finally:
+            self.delete()
+        print(f"{found.count('held')} held, {found.count('no')} did not, {found.count('?')} could not be tried.", file=out)
+        return set(found) == {"held"}
 
 
 def template(zones=""):
@@ -232,10 +333,8 @@ def main():
     # Users' ids in ElastiCache have at most 40 characters, and contain the name.
     stack = f"{environment.stack[:23]}-spike"
     try:
-        account = session(region_of(environment.name))
-        # ElastiCache and CloudFront take minutes, during which the rollouts are tried.
-        trials = [rollouts.Rollouts(account, f"{stack}-rollouts"), Trial(account, stack, template(environment.parameters["Zones"]), TRIES)]
-        sys.exit(0 if prove(trials) else 1)
+        spike = Spike(session(region_of(environment.name)), stack)
+        sys.exit(0 if spike.prove(template(environment.parameters["Zones"]), sys.stdout) else 1)
     except Wrong as wrong:
         print(f"spike: {wrong}", file=sys.stderr)
         sys.exit(1)

@@ -35,8 +35,7 @@ EXAMPLES = {
     "RestoredTable": [ARN("dynamodb", "table/restored"), ARN("dynamodb", "table/restored/stream/2026-11-28T00:00:00.000")],
     "BackupVaultArn": ["arn:aws:backup:eu-west-1:123456789012:backup-vault:elsewhere"],
     "CustomerKeyArn": [ARN("kms", "key/0")],
-    "Release": ["0123456789abcdef"],
-    "Commit": ["0123456"],
+    "Release": ["1795893392-0123456"],
 }
 
 # Every part of the deployment at once.

@@ -137,9 +137,10 @@ class World:
         checks = [one for one in preflight.CHECKS if subject in (None, one.subject) or one.subject == "stack"]
         return [one for one in preflight.run(self.account(), checks) if subject in (None, one.subject)]
 
-    def make_stack(self, name, status="CREATE_COMPLETE", resources=None):
+    def make_stack(self, name, status="CREATE_COMPLETE", resources=None, parameters=None):
         """A stack with these resources, or with a queue."""
-        body = {"Resources": resources or {"Queue": {"Type": "AWS::SQS::Queue"}}}
+        declared = {key: {"Type": "String", "Default": value} for key, value in (parameters or {}).items()}
+        body = {"Parameters": declared, "Resources": resources or {"Queue": {"Type": "AWS::SQS::Queue"}}}
         self.client("cloudformation").create_stack(StackName=name, TemplateBody=json.dumps(body))
         cloudformation_backends[ACCOUNT][self.region].get_stack(name).status = status
 
@@ -389,6 +390,13 @@ def a_deployment_in_progress(world):
     world.make_stack(world.stack, "UPDATE_IN_PROGRESS")
     yield
     cloudformation_backends[ACCOUNT][REGION].get_stack(world.stack).status = "UPDATE_COMPLETE"
+
+
+@fault("kept values", "does not name DayZone, which keeps Europe/Berlin", "look")
+def a_value_that_is_no_more_named(world):
+    world.make_stack(world.stack, parameters={"DayZone": "Europe/Berlin", "Release": "a"})
+    yield
+    world.set(DayZone="Europe/Berlin")
 
 
 @fault("aws cli", "this machine has no AWS CLI")

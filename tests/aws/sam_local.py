@@ -48,8 +48,8 @@ def reduced():
     variables["SETTLE_GRACE_MS"] = "250"
     resources = {"Api": {"Type": "AWS::Serverless::HttpApi", "Properties": {"StageName": "$default"}}}
     for name, resource in written["Resources"].items():
-        # A function with a condition, and CodeDeploy's, run only on machines of AWS.
-        if resource["Type"] != "AWS::Serverless::Function" or "Condition" in resource or name == "PreTraffic":
+        # A function with a condition runs only on machines of AWS.
+        if resource["Type"] != "AWS::Serverless::Function" or "Condition" in resource:
             continue
         properties = resource["Properties"]
         events = {

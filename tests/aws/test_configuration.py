@@ -18,7 +18,9 @@ from transformed import ROOT, source
 def test_each_override_is_a_value_that_its_parameter_accepts(environment):
     config = tomllib.loads((ROOT / "samconfig.toml").read_text())[environment]
     parameters = source()["Parameters"]
-    for override in config["deploy"]["parameters"]["parameter_overrides"]:
+    release, *overrides = config["deploy"]["parameters"]["parameter_overrides"]
+    assert release == "file://.aws-sam/release.yaml"
+    for override in overrides:
         name, _, value = override.partition("=")
         allowed = [str(one) for one in parameters[name].get("AllowedValues", [value])]
         assert value in allowed, override

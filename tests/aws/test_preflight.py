@@ -130,7 +130,7 @@ def named_in(value, world):
             for part, of in known.items():
                 text = str(text).replace(f"${{{part}}}", of)
             # Services prescribe how some names begin.
-            if text.removeprefix("/aws/vendedlogs/").removeprefix("CodeDeployHook_").startswith(world.stack):
+            if text.removeprefix("/aws/vendedlogs/").startswith(world.stack):
                 yield text
         elif key != "Parameters":
             yield from named_in(inner, world)

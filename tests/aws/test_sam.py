@@ -88,7 +88,7 @@ def test_a_deployment_reaches_its_change_set_and_its_deletion_leaves_the_objects
         assert "Build Succeeded" in said, said
         assert done.returncode != 0 and "nothing was deployed" in said and "set-stack-policy" not in said, said
         given = account.parameters(environment)
-        assert given["LogRetentionDays"] == {"dev": "7", "prod": "90"}[environment] and len(given["Release"]) == 64
+        assert given["LogRetentionDays"] == {"dev": "7", "prod": "90"}[environment] and re.fullmatch(r"\d{10}-\w+", given["Release"])
         uses[environment] = re.findall(r"(?:Uploading to|already exists at) ([^ ,]+)", said)
         assert account.objects() >= set(uses[environment]) != set()
 

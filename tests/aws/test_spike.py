@@ -1,5 +1,4 @@
-"""`make spike` says of each thing that it tries whether it held, and deletes its stacks whatever happens. test_rollouts.py has the second
-stack.
+"""`make spike` says of each thing that it tries whether it held, and deletes its stack whatever happens.
 
 The stack is moto's. What moto lacks, the test answers: the rights of the role (by the rules of policies.py), the access log,
 ElastiCache, and what CloudFormation reads from a secret."""
@@ -25,7 +24,6 @@ from transformed import REGION
 
 import caller
 import spike
-import trial
 
 STACK = "hongbao-dev-spike"
 OTHER = "an error of another kind"
@@ -46,9 +44,7 @@ class Clock:
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch):
-    clock = Clock()
-    for module in (spike, trial):
-        monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(spike, "time", Clock())
     with moto.mock_aws():
         parsing.get_model_map().update(emulated.OURS)
         yield
@@ -191,7 +187,7 @@ def run(monkeypatch, fault=None):
     """Whether all held, and the kind and the text of each subject."""
     Account(monkeypatch, fault)
     out = io.StringIO()
-    held = trial.prove([trial.Trial(session(), STACK, spike.template(), spike.TRIES)], out)
+    held = spike.Spike(session(), STACK).prove(spike.template(), out)
     lines = [line for line in out.getvalue().splitlines() if line.startswith("  ")]
     return held, {line[8:26].strip(): (line[:8].strip(), line[27:]) for line in lines}
 
@@ -281,14 +277,12 @@ def test_it_deletes_its_stack_after_an_interruption(monkeypatch):
     assert is_gone()
 
 
-def test_it_deletes_each_stack_also_if_another_one_stays(monkeypatch):
+def test_a_stack_that_stays_is_named(monkeypatch):
     Account(monkeypatch)
-    first, second = (trial.Trial(session(), name, {"Resources": {"Q": {"Type": "AWS::SQS::Queue"}}}, []) for name in ("a", "b"))
-    second.delete = lambda: None
-    with pytest.raises(trial.Wrong, match="b could not be deleted"):
-        trial.prove([second, first], io.StringIO())
-    left = client("cloudformation").describe_stacks()["Stacks"]
-    assert [stack["StackName"] for stack in left] == ["b"]
+    client("cloudformation").create_stack(StackName=STACK, TemplateBody=json.dumps({"Resources": {"Q": {"Type": "AWS::SQS::Queue"}}}))
+    monkeypatch.setattr(spike.Spike, "rests", lambda _: "DELETE_FAILED")
+    with pytest.raises(spike.Wrong, match=f"{STACK} could not be deleted"):
+        spike.Spike(session(), STACK).delete()
 
 
 def test_it_deletes_a_stack_that_an_earlier_run_left(monkeypatch):

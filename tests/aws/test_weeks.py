@@ -5,6 +5,7 @@ A new metric needs its healthy minutes here, and a new alarm its faults.
 
 import functools
 import json
+import re
 from dataclasses import dataclass
 
 import pytest
@@ -61,7 +62,6 @@ def once(usual, at, odd):
 nothing = always(None)
 BACKGROUND = {"Settle": always(2), "Audit": at_the_audit(1)}
 # Functions that receive requests or what follows from them.
-BEHIND = ("Settle", "PublishToBus", "PublishToQueue", "Notify")
 WITH_REQUESTS = ("Send", "Grab", "GrabOnInstances", "View", "Wallet", "PublishToBus", "PublishToQueue", "Notify")
 # A load balancer's own answers if a function crashed or was refused, or if it has none. It counts 501 and 505 too, which anybody can ask for.
 BROKEN = (500, 502, 503, 504)
@@ -193,15 +193,6 @@ FAULTS = {
     "RedisTraffic": [Fault({"TrafficManagementActive": 1}, within=6)],
     "RefundsLate": [Fault({"DueAge": 1_200}, within=5)],
     "Repairs": [Fault({"Repairs": 1}, within=4, lasts=1)],
-    "RolloutErrors": [Fault({f"Errors {one}": 2}, within=5) for one in BEHIND],
-    "RolloutFaults": [
-        Fault({"5xx": more(50)}, within=4),
-        Fault({"HTTPCode_Target_5XX_Count": 50}, within=5),
-        Fault({"HTTPCode_ELB_502_Count": 50}, within=5),
-        # Refused by Lambda, and crashed.
-        Fault({"5xx": more(70), "HTTPCode_ELB_502_Count": 70, "Throttles View": 20}, within=5),
-    ],
-    "RolloutLatency": [Fault({"IntegrationLatency": 2_000}, within=5), Fault({"TargetResponseTime": 2}, within=5)],
     "SettleMissing": [
         Fault({"Invocations Settle": None, "Errors Settle": None}, within=20),
         # One of two schedules stops.
@@ -214,19 +205,6 @@ FAULTS = {
     "WebhooksLate": [Fault({"ApproximateAgeOfOldestMessage": 1_200}, within=10), Fault({"WebhookAge": 1_200}, within=10)],
     "WithdrawalPending": [Fault({"PendingAge": 25 * 3600}, within=5)],
 }
-
-# What anybody does without a token.
-STRANGERS = [
-    # A transfer encoding or a version of HTTP that the load balancer does not know, no token, or paths that do not exist.
-    Fault({"HTTPCode_ELB_5XX_Count": 9_000, "HTTPCode_ELB_4XX_Count": 9_000, "Count": more(1_200)}, within=0),
-    # As many preflights as make Lambda refuse everybody's requests.
-    Fault({"Count": more(5_000), "5xx": 500, "Throttles View": 400, "Throttles Send": 100}, within=0),
-    *(
-        Fault({"RequestCount": more(5_000), f"HTTPCode_ELB_{code}_Count": 500, "Throttles View": 300, "Throttles Send": 200}, within=0)
-        for code in (502, 503)
-    ),
-]
-
 
 # --- replaying a week
 
@@ -365,12 +343,6 @@ def new_alarms(alarms, request):
     return {name: alarm for name, alarm in alarms.items() if is_new(alarm)}
 
 
-def that_roll_back(function):
-    """The alarms that end a gradual deployment of a function. The template gives them by name."""
-    _, names, _ = source()["Resources"][function]["Properties"]["DeploymentPreference"]["Alarms"]["Fn::If"]
-    return {name["Fn::Sub"].partition("-")[2] for name in names}
-
-
 def test_each_alarm_has_its_weeks(stack, alarms):
     made = [one["Properties"] for one in stack.template["Resources"].values() if one["Type"] == "AWS::CloudWatch::Alarm"]
     assert {alarm["AlarmName"]["Fn::Sub"].partition("-")[2] for alarm in made} == set(FAULTS)
@@ -393,16 +365,8 @@ def test_a_week_with_a_fault_raises_its_alarm_in_time_and_ends_it(new_alarms):
                 assert raised[-1] < WEEK - 1 or fault.begins + fault.lasts >= WEEK, f"{name} stays raised after {fault}"
 
 
-def test_no_stranger_rolls_a_version_back(new_alarms):
-    for name in {name for function in ("Send", *BEHIND) for name in that_roll_back(function)} & set(new_alarms):
-        for stranger in STRANGERS:
-            # What Lambda refused is known a minute after the entrance's answers.
-            assert not any(new_alarms[name].replays(stranger, late=1)), (name, stranger)
-
-
-def test_no_request_rolls_back_what_answers_none(alarms):
-    """A request may crash the function that answers it."""
-    for function in BEHIND:
-        for name in that_roll_back(function):
-            watched = {one.name for one in alarms[name].watched}
-            assert watched <= {f"Errors {one}" for one in BEHIND}, (function, name)
+def test_a_canary_lasts_until_its_alarms_are_raised():
+    template = source()
+    canary = int(re.search(r"(\d+)Minutes", template["Parameters"]["Rollout"]["Default"])[1])
+    for name in template["Globals"]["Function"]["DeploymentPreference"]["Alarms"]["Fn::If"][1]:
+        assert max(fault.within for fault in FAULTS[name["Fn::Sub"].partition("-")[2]]) < canary

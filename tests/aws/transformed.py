@@ -43,8 +43,7 @@ def transformed(name: str = MAIN, parameters: dict | None = None) -> dict:
     from samtranslator.translator.transform import transform
 
     template = source()
-    for function in (template["Globals"]["Function"], template["Resources"]["PreTraffic"]["Properties"]):
-        function["CodeUri"] = "s3://code/code.zip"
+    template["Globals"]["Function"]["CodeUri"] = "s3://code/code.zip"
     return transform(template, parameters or {}, ManagedPolicyLoader(mock.Mock()))
 
 

@@ -1,7 +1,6 @@
 //! The functions' own programs under the Lambda runtime interface emulator, with the sample events.
 
 mod balancer;
-mod before_traffic;
 mod lifecycle;
 mod logs;
 mod notify;

@@ -16,12 +16,11 @@ use tokio::time::Instant;
 pub use metric::metric;
 
 /// The event: `{}` for all partitions, or `{"partitions": [from, to]}`, both included, so that several runs can share
-/// the work. With `"look": true` a run only reports what is left.
+/// the work.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(try_from = "Map<String, Value>")]
 pub struct Event {
     partitions: Option<(u32, u32)>,
-    look: bool,
 }
 
 impl TryFrom<Map<String, Value>> for Event {
@@ -34,11 +33,9 @@ impl TryFrom<Map<String, Value>> for Event {
         struct Fields {
             #[serde(default)]
             partitions: Option<(u32, u32)>,
-            #[serde(default)]
-            look: bool,
         }
-        let Fields { partitions, look } = serde_json::from_value(Value::Object(event))?;
-        Ok(Self { partitions, look })
+        let Fields { partitions } = serde_json::from_value(Value::Object(event))?;
+        Ok(Self { partitions })
     }
 }
 
@@ -59,8 +56,6 @@ pub async fn handle<T: Table, H: HotStore>(
     event: Event,
     deadline: Instant,
 ) -> Result<RunReport, SettleError> {
-    // Past its deadline a run only counts.
-    let deadline = if event.look { Instant::now() } else { deadline };
     let report = settle.run(event.range()?, deadline).await?;
     tracing::info!(?report, "settled");
     Ok(report)
@@ -95,7 +90,7 @@ mod tests {
         let hot = Arc::new(MemoryHot::in_memory(Arc::new(System)));
         let settle = Settle::new(Stores::new(ledger, hot, Arc::new(System), Arc::new(System)), Duration::ZERO);
         let deadline = Instant::now() + Duration::from_mins(1);
-        let run = async |partitions| handle(&settle, Event { partitions, ..Event::default() }, deadline).await;
+        let run = async |partitions| handle(&settle, Event { partitions }, deadline).await;
         assert_eq!(run(Some((0, 15))).await.unwrap().outbox_left, Some(0));
         let none = run(Some((1, 0))).await;
         assert!(matches!(none, Err(SettleError::NoSuchPartitions)), "{none:?}");
