@@ -13,6 +13,8 @@ import botocore.session
 import pytest
 from transformed import ROOT
 
+from region import region_of
+
 # Notes the call, and answers as far as the commands need it.
 NOTES = f"""#!{sys.executable}
 import json, os, sys
@@ -124,38 +126,42 @@ ON_AWS = [["preflight"], ["spike"], ["deploy"], ["deploy", "ONLY=page"], ["destr
 
 @pytest.mark.parametrize("target", ON_AWS, ids=" ".join)
 def test_each_target_uses_the_one_region(machine, monkeypatch, target):
-    for variables in ({"AWS_REGION": "eu-west-1"}, {"AWS_DEFAULT_REGION": "eu-west-1"}, {}):
-        (machine.log.parent / "profile").write_text("" if variables else "eu-west-1\n")
-        done, calls = machine.run("make", *target, "ENV=prod", given="y\n", **variables)
-        assert done.returncode == 0 and calls, done.stderr
-        assert {region_by(words, got, monkeypatch) for words, got in calls} == {"eu-west-1"}
-
-
-@pytest.mark.parametrize("target", ON_AWS, ids=" ".join)
-def test_without_one_region_nothing_begins(machine, target):
+    done, calls = machine.run("make", *target, "ENV=prod", given="y\n", AWS_REGION="eu-west-1")
+    assert done.returncode == 0 and calls, done.stderr
+    assert {region_by(words, got, monkeypatch) for words, got in calls} == {"eu-west-1"}
     done, calls = machine.run("make", *target, "ENV=prod")
     assert done.returncode != 0 and "there is no region: set AWS_REGION" in done.stderr and not calls
-    done, calls = machine.run("make", *target, "ENV=prod", AWS_REGION="cn-north-1")
-    assert done.returncode != 0 and "the stack does not deploy to cn-north-1" in done.stderr and not calls
-    done, calls = machine.run("make", *target, "ENV=prod", AWS_REGION="eu-west-1", AWS_DEFAULT_REGION="us-east-1")
-    assert done.returncode != 0 and not calls
-    assert "AWS_REGION says eu-west-1, AWS_DEFAULT_REGION says us-east-1" in done.stderr
+
+
+def test_the_region_is_named_once(machine):
+    def region(**variables):
+        done = machine.run("scripts/aws/region.py", "prod", **variables)[0]
+        assert (done.returncode == 0) == bool(done.stdout), done.stderr
+        return done.stdout.strip() or done.stderr
+
+    assert region(AWS_DEFAULT_REGION="eu-west-1") == "eu-west-1"
+    (machine.log.parent / "profile").write_text("eu-west-2\n")
+    assert region() == "eu-west-2" and region(AWS_REGION="eu-west-1") == "eu-west-1"
+    assert "the stack does not deploy to cn-north-1" in region(AWS_REGION="cn-north-1")
+    said = region(AWS_REGION="eu-west-1", AWS_DEFAULT_REGION="us-east-1")
+    assert "AWS_REGION says eu-west-1, AWS_DEFAULT_REGION says us-east-1" in said
     config = machine.folder / "samconfig.toml"
     config.write_text(config.read_text().replace("[prod.deploy.parameters]", '[prod.deploy.parameters]\nregion = "ap-east-1"'))
-    done, calls = machine.run("make", *target, "ENV=prod", AWS_REGION="eu-west-1")
-    assert done.returncode != 0 and not calls
-    assert "samconfig.toml says ap-east-1, AWS_REGION says eu-west-1" in done.stderr
-    assert machine.run("make", *target, "ENV=prod", given="y\n")[0].returncode == 0, "samconfig.toml is enough"
+    assert "samconfig.toml says ap-east-1, AWS_REGION says eu-west-1" in region(AWS_REGION="eu-west-1")
+    assert region() == "ap-east-1", "samconfig.toml is enough"
 
 
-@pytest.mark.parametrize("partition", botocore.session.Session().get_available_partitions())
-def test_a_region_of_another_partition_is_refused_with_the_reasons(machine, partition):
-    for region in botocore.session.Session().get_available_regions("ec2", partition):
-        done = machine.run("scripts/aws/region.py", "dev", AWS_REGION=region)[0]
-        if partition == "aws":
-            assert done.stdout == f"{region}\n", done.stderr
-        else:
-            assert done.returncode != 0 and done.stderr.startswith(f"the stack does not deploy to {region}: "), done.stdout
+def test_a_region_of_another_partition_is_refused(monkeypatch):
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    aws = botocore.session.Session()
+    for partition in aws.get_available_partitions():
+        for name in aws.get_available_regions("ec2", partition):
+            monkeypatch.setenv("AWS_REGION", name)
+            if partition == "aws":
+                assert region_of("dev") == name
+                continue
+            with pytest.raises(SystemExit, match=f"the stack does not deploy to {name}: "):
+                region_of("dev")
 
 
 def test_nothing_is_deleted_before_the_answer(machine):

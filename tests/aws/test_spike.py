@@ -20,7 +20,7 @@ from emulated import client
 from moto.cloudformation import parsing
 from policies import allows, statements_of
 from test_redis import running, vectors
-from transformed import REGION
+from transformed import REGION, source
 
 import caller
 import spike
@@ -45,6 +45,7 @@ class Clock:
 @pytest.fixture(autouse=True)
 def clock(monkeypatch):
     monkeypatch.setattr(spike, "time", Clock())
+    monkeypatch.setattr(spike, "read", source)
     with moto.mock_aws():
         parsing.get_model_map().update(emulated.OURS)
         yield

@@ -5,6 +5,8 @@
 checkov skips resources that the defaults do not make.
 """
 
+import copy
+import functools
 import json
 import os
 import pathlib
@@ -19,6 +21,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MAIN = "template.yaml"
 
 
+def once(read):
+    """Reading a template takes a second, so each is read once. Each caller gets a copy of its own."""
+    made = functools.cache(read)
+    return functools.wraps(read)(lambda *given: copy.deepcopy(made(*given)))
+
+
+@once
 def source(name: str = MAIN) -> dict:
     """A template as it is written, with short forms such as `!Ref X` in their long form."""
     from samtranslator.yaml_helper import yaml_parse
@@ -47,6 +56,7 @@ def transformed(name: str = MAIN, parameters: dict | None = None) -> dict:
     return transform(template, parameters or {}, ManagedPolicyLoader(mock.Mock()))
 
 
+@once
 def looped(name: str) -> dict:
     """A nested template, with `Fn::ForEach` spelled out."""
     from cfnlint.decode import decode
