@@ -270,7 +270,7 @@ def main():
     table("a million", kinds)
     table("a million wins with sends", {kind: parts for kind, parts in millions.items() if kind.startswith("of ")})
     print(f"\nbytes of logs: {grab_log['losses']:.0f} a loss, {grab_log['wins']:.0f} a win, with the access log")
-    print("a million losses: {:.2f} with Entrance=api, {:.2f} with alb; that costs {:.2f} a month, and less from {:.0f} million on".format(*entrances(given)))
+    print("a million losses: {:.2f} with API Gateway, {:.2f} with a load balancer; that costs {:.2f} a month, and less from {:.0f} million on".format(*entrances(given)))
     table("a rush", {f"{given.rush_requests:,.0f}": rush}, digits=4)
     table("a month of small groups", {f"{packets:,.0f}": month})
     rest = redis_at_rest(given)

@@ -165,8 +165,7 @@ pub fn changes(from: &Inputs, to: &Inputs) -> Vec<Change> {
     let pairs = from.list().into_iter().zip(to.list());
     let differ = pairs.filter(|(from, to)| (from.value - to.value).abs() > f64::EPSILON);
     let how = |input: &Input| match input.name {
-        // The account's quota is a parameter too, but only of an alarm.
-        "AccountConcurrency" => "in samconfig.toml, and AWS raises the quota",
+        "AccountConcurrency" => "AWS raises the quota",
         "RedisShards" if input.value > 3.0 => "by Redis=existing: the template makes 3 at most",
         _ if input.source == TEMPLATE => "in samconfig.toml",
         name if name.starts_with(char::is_uppercase) => "in the templates",

@@ -68,11 +68,11 @@ inputs! {
     grab_rate "GrabRate" 5_000.0 TEMPLATE, "grabs a second that API Gateway accepts";
     grab_burst "GrabBurst" 5_000.0 FIXED, "burst of grabs that it accepts";
     grab_provisioned "GrabProvisioned" 0.0 TEMPLATE, "environments of grab that always run";
-    account_concurrency "AccountConcurrency" 1_000.0 TEMPLATE, "executions at once in the account and region";
+    account_concurrency "AccountConcurrency" 1_000.0 REQUESTS, "executions at once in the account and region";
     grab_ack_ledger "GrabAck" 1.0 TEMPLATE, "1 ledger, 0 redis: when a winner is answered";
     redis_shards "RedisShards" 1.0 TEMPLATE, "shards of the cluster, each with one core for scripts";
     redis_timeout_ms "RedisResponseTimeoutMs" 500.0 "shared/src/config.rs", "ms that a function waits for Redis, twice at most";
-    redis_sync "RedisDurability" 1.0 TEMPLATE, "1 sync, 0 async or disabled: whether a write waits for a replica";
+    redis_sync "RedisDurability" 1.0 FIXED, "1 sync, 0 async or disabled: whether a write waits for a replica";
     table_warm "TableWarmWrites" 0.0 FIXED, "write units a second that the table takes at once; 0: as a new one";
     reads_warm "TableWarmReads" 0.0 FIXED, "read units a second that the table takes at once; 0: as a new one";
 

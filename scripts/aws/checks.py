@@ -300,9 +300,6 @@ def concurrency(account):
         )
     elif wanted:
         yield "fine", f"{listed} can be reserved: {unreserved} of {limit} are free"
-    known = account.number("AccountConcurrency")
-    if known and known != limit:
-        yield "look", f"AccountConcurrency={known}, but the quota is {limit}: the alarm on it would judge wrongly", f"set AccountConcurrency={limit}"
     if limit < CONCURRENCY_WANTED:
         yield (
             "look",
@@ -319,8 +316,8 @@ def throttles(account):
     rate, burst = limits["rateLimit"], limits["burstLimit"]
     above = [
         f"{name}={account.number(name)}"
-        for name, most in (("GrabRate", min(rate, burst)), ("ViewRate", min(rate, burst)), ("SendRate", min(rate, burst)))
-        if account.number(name) > most
+        for name in ("GrabRate", "SendRate")
+        if account.number(name) > min(rate, burst)
     ]
     if above:
         yield (
@@ -523,8 +520,8 @@ def linked_role(account):
 # https://docs.aws.amazon.com/AmazonElastiCache/latest/dg/Durability.Limitations.html
 # https://docs.aws.amazon.com/AmazonElastiCache/latest/dg/Durability.ChangingDurability.html
 DURABLE = ("m8g", "r8g", "m7g", "r7g", "m6g", "r6g", "c8gn", "c7gn")
-# The version in stacks/state.yaml.
-VERSION = "9.0"
+# The version in stacks/state.yaml, and a shard's primary and replicas there.
+VERSION, NODES_OF_SHARD = "9.0", 3
 
 
 @check("redis")
@@ -559,9 +556,8 @@ def redis(account):
 
 def nodes(account):
     type_, family = account.value("RedisNodeType"), node_type(account).partition(".")[0]
-    durability = account.value("RedisDurability")
-    if durability != "disabled" and family not in DURABLE:
-        yield "fails", f"RedisDurability={durability} does not exist on {type_}", f"use a node of {', '.join(DURABLE)}, or set RedisDurability=disabled"
+    if family not in DURABLE:
+        yield "fails", f"{type_} has no durability", f"use a node of {', '.join(DURABLE)}"
     offered = account.all(
         "elasticache", "describe_reserved_cache_nodes_offerings", "ReservedCacheNodesOfferings", CacheNodeType=type_
     )
@@ -575,7 +571,7 @@ def nodes(account):
     has = sum(
         of.get("NumCacheNodes", 0) for of in account.all("elasticache", "describe_cache_clusters", "CacheClusters")
     )
-    more = int(account.value("RedisShards")) * (1 + int(account.value("RedisReplicas")))
+    more = int(account.value("RedisShards")) * NODES_OF_SHARD
     most = account.quota("elasticache", "L-DFE45DF3")
     if has + more > most:
         yield "fails", f"{more} more nodes don't fit: the region has {has} of {most:.0f}", "raise the quota L-DFE45DF3 (Service Quotas, ElastiCache)"
@@ -773,7 +769,7 @@ def fixed_names(account):
         name = f"{stack}-nodes-{account.value('RedisGeneration')}"
         found = caught(lambda: cache.describe_replication_groups(ReplicationGroupId=name), "ReplicationGroupNotFoundFault")
         yield "Redis cluster", name, name if found else None
-    if account.value("Entrance") == "alb":
+    if account.value("EntranceDomain"):
         for group in "sgv":
             name = f"{stack}-{group}"
             balancing = account.client("elbv2")
@@ -877,10 +873,10 @@ def page(account):
 
 @check("entrance")
 def entrance(account):
-    if account.value("Entrance") != "alb":
-        yield "fine", "no load balancer (Entrance=api)"
-        return
     domain, certificate = account.value("EntranceDomain"), account.value("EntranceCertificateArn")
+    if not domain:
+        yield "fine", "no load balancer (EntranceDomain is empty)"
+        return
     yield from certificate_for(account, domain, certificate, account.region, "EntranceCertificateArn")
 
 
@@ -919,23 +915,6 @@ def key(account):
         yield "fine", "the key CustomerKeyArn is enabled; whether its policy suffices shows only when it is used"
     else:
         yield "fails", f"the key CustomerKeyArn {'is ' + state if state else 'does not exist in ' + account.region}", "set an enabled key of this region"
-
-
-@check("instances")
-def instances(account):
-    arn = account.value("GrabCapacityProviderArn")
-    if not arn:
-        yield "fine", "grabs run on Lambda's own machines"
-        return
-    client = account.client("lambda")
-    found = absent(
-        lambda: client.get_capacity_provider(CapacityProviderName=arn.rpartition(":")[2]), "ResourceNotFoundException"
-    )
-    state = found["CapacityProvider"]["State"] if found else None
-    if state == "Active":
-        yield "fine", "the capacity provider is active"
-    else:
-        yield "fails", f"the capacity provider {'is ' + state if state else 'does not exist in ' + account.region}", "docs/OPERATE.md, Lambda Managed Instances"
 
 
 def discovered(issuer):

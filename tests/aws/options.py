@@ -18,11 +18,9 @@ EXAMPLES = {
     "RedisNodeType": ["cache.r7g.large"],
     "RedisUrl": ["rediss://user:secret@redis.example:6380", "redis://a:6379,redis://b:6379"],
     "RedisSecretArn": [ARN("secretsmanager", "secret:redis")],
-    "RedisCa": ["amazon", "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----"],
     "Zones": ["ap-east-1c,ap-east-1b,ap-east-1a"],
     "VpcId": ["vpc-0123"],
     "SubnetIds": ["subnet-1", "subnet-1,subnet-2"],
-    "SecurityGroupIds": ["sg-1", "sg-1,sg-2"],
     "PageDomain": ["red.example"],
     "PageCertificateArn": ["arn:aws:acm:us-east-1:123456789012:certificate/0"],
     "PageEmbedders": ["https://app.example", "https://app.example,https://other.example"],
@@ -30,7 +28,6 @@ EXAMPLES = {
     "AlarmEmail": ["operator@example.com"],
     "WebhookUrl": ["https://app.example/webhooks"],
     "WebhookSecretArn": [ARN("secretsmanager", "secret:webhooks")],
-    "GrabCapacityProviderArn": [ARN("lambda", "capacity-provider:grabs")],
     "SettleConcurrency": ["2", "10"],
     "RestoredTable": [ARN("dynamodb", "table/restored"), ARN("dynamodb", "table/restored/stream/2026-11-28T00:00:00.000")],
     "BackupVaultArn": ["arn:aws:backup:eu-west-1:123456789012:backup-vault:elsewhere"],
@@ -39,12 +36,11 @@ EXAMPLES = {
 }
 
 # Every part of the deployment at once.
-ALL = {"Page": "true", "Events": "true", "Entrance": "alb"} | {
+ALL = {"Page": "true", "Events": "true"} | {
     name: EXAMPLES[name][0]
     for name in (
         "WebhookUrl",
         "WebhookSecretArn",
-        "GrabCapacityProviderArn",
         "PageWebAclArn",
         "BackupVaultArn",
         "EntranceDomain",

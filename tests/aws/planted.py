@@ -25,7 +25,6 @@ VALKEY = [
 QUOTAS = {"L-F678F1CE": 5.0, "L-1B52E74A": 20.0, "L-DFE45DF3": 300.0}
 ANSWERS = {
     "GetAccountSettings": {"AccountLimit": {"ConcurrentExecutions": 1000, "UnreservedConcurrentExecutions": 1000}},
-    "GetCapacityProvider": "ResourceNotFoundException",
     "DescribeCacheEngineVersions": {"CacheEngineVersions": VALKEY},
     "DescribeReservedCacheNodesOfferings": {"ReservedCacheNodesOfferings": [{"CacheNodeType": "cache.m7g.large"}]},
     "DescribeUserGroups": "UserGroupNotFound",
@@ -220,8 +219,7 @@ GIVEN = [
         {"Redis": "serverless"},
     ),
     ("redis", "no Valkey 9.0 in", {"DescribeCacheEngineVersions": {"CacheEngineVersions": VALKEY[:-1]}}, usual("DescribeCacheEngineVersions")),
-    ("redis", "RedisDurability=sync does not exist on cache.t4g.small", {"RedisNodeType": "cache.t4g.small"}, {"RedisDurability": "disabled"}),
-    ("redis", "RedisDurability=sync does not exist on cache.r5.large", {"RedisNodeType": "cache.r5.large"}, {"RedisNodeType": "cache.r8g.large"}),
+    ("redis", "cache.t4g.small has no durability", {"RedisNodeType": "cache.t4g.small"}, {"RedisNodeType": "cache.r8g.large"}),
     ("redis", "has no cache.m7g.larger", {"RedisNodeType": "cache.m7g.larger"}, {"RedisNodeType": "cache.m7g.large"}),
     ("redis", "3 more nodes don't fit", {"DescribeCacheClusters": cache_nodes(298)}, {"DescribeCacheClusters": cache_nodes(297)}),
     ("names", "a Redis user hongbao-prod-functions already", {"DescribeUsers": {"Users": [{"UserId": "hongbao-prod-functions"}]}}, usual("DescribeUsers")),
@@ -268,7 +266,7 @@ GIVEN = [
         {"GetWebACL": {"LockToken": "t"}},
     ),
     ("parameters", "JwtIssuer needs JwtAudience", {"JwtIssuer": "https://issuer.example/"}, {"JwtAudience": "app"}),
-    ("parameters", "Entrance=alb needs EntranceDomain and EntranceCertificateArn", {"Entrance": "alb"}, {"Entrance": "api"}),
+    ("parameters", "EntranceDomain needs EntranceCertificateArn", {"EntranceDomain": "api.example"}, {"EntranceDomain": ""}),
     ("parameters", "RestoredTable=hongbao-restored does not have the form ^(arn:", {"RestoredTable": "hongbao-restored"}, {"RestoredTable": ""}),
     ("parameters", "PageCertificateArn=abc does not have the form", {"PageCertificateArn": "abc", "PageDomain": "red.example"}, {"PageCertificateArn": ""}),
     ("parameters", "BackupVaultArn=elsewhere does not have the form", {"BackupVaultArn": "elsewhere"}, {"BackupVaultArn": ""}),
@@ -280,18 +278,12 @@ GIVEN = [
     ("parameters", "GrabRate=many is no whole number", {"GrabRate": "many"}, {"GrabRate": "5000"}),
     ("parameters", "GrabRate=0 is less than 1", {"GrabRate": "0"}, {"GrabRate": "5000"}),
     ("parameters", "GrabProvisioned=00 is no whole number", {"GrabProvisioned": "00"}, {"GrabProvisioned": "0"}),
-    ("parameters", "MaxCount=100001 is not from 1 to 100000", {"MaxCount": "100001"}, {"MaxCount": "100000"}),
+    ("parameters", "UserRate=10001 is not from 0 to 10000", {"UserRate": "10001"}, {"UserRate": "20"}),
     ("days", "no time zone of the IANA has this name", {"DayZone": "Asia/Peking"}, {"DayZone": "America/Sao_Paulo"}),
 ]
 # The same for what works, but not as somebody may expect.
 LOOKS = [
     ("lambda concurrency", "runs 500 executions at a time", {"GetAccountSettings": executions(500, 500)}, usual("GetAccountSettings")),
-    (
-        "lambda concurrency",
-        "AccountConcurrency=1000, but the quota is 3000",
-        {"AccountConcurrency": "1000", "GetAccountSettings": executions(3000, 3000)},
-        {"AccountConcurrency": "3000"},
-    ),
     ("api gateway", "GrabRate=20000", {"GrabRate": "20000"}, {"GrabRate": "5000"}),
     (
         "dynamodb",
@@ -707,7 +699,7 @@ def a_name_of_another_distribution(world):
 def entrance_certificate(world, domain="api.example", region=REGION):
     request_certificate(world, domain, region)
     arn = world.environment.parameters["PageCertificateArn"]
-    world.set(Page="false", PageDomain="", PageCertificateArn="", Entrance="alb", EntranceDomain="api.example", EntranceCertificateArn=arn)
+    world.set(Page="false", PageDomain="", PageCertificateArn="", EntranceDomain="api.example", EntranceCertificateArn=arn)
 
 
 @fault("entrance", "the certificate is in us-east-1; the load balancer reads only those in ap-east-1")
@@ -752,30 +744,6 @@ def make_key(world):
     world.set(CustomerKeyArn=world.client("kms").create_key()["KeyMetadata"]["Arn"])
 
 
-@fault("instances", "the capacity provider does not exist")
-def a_capacity_provider_that_is_absent(world):
-    world.set(GrabCapacityProviderArn=f"arn:aws:lambda:{REGION}:{ACCOUNT}:capacity-provider:grabs")
-    yield
-    make_provider(world)
-
-
-@fault("instances", "the capacity provider is Pending")
-def a_capacity_provider_that_is_pending(world):
-    make_provider(world, "Pending")
-    yield
-    make_provider(world)
-
-
-def make_provider(world, state="Active"):
-    arn = f"arn:aws:lambda:{REGION}:{ACCOUNT}:capacity-provider:grabs"
-    needed = {
-        "VpcConfig": {"SubnetIds": ["subnet-1"], "SecurityGroupIds": ["sg-1"]},
-        "PermissionsConfig": {"CapacityProviderOperatorRoleArn": f"arn:aws:iam::{ACCOUNT}:role/operator"},
-    }
-    world.answers["GetCapacityProvider"] = {"CapacityProvider": {"CapacityProviderArn": arn, "State": state} | needed}
-    world.set(GrabCapacityProviderArn=arn)
-
-
 @fault("issuer", "no discovery document")
 def an_issuer_that_is_silent(world):
     def silent(issuer):
@@ -799,7 +767,6 @@ def with_all(world):
     """Every option at once, in an account where all of it is there."""
     request_certificate(world)
     make_key(world)
-    make_provider(world)
     make_secret(world, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
     world.set(Events="true", RedisShards="3")
     return world

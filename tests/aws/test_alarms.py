@@ -35,9 +35,6 @@ def test_each_alarm_notifies_the_topic(stack, alarms):
             "RedisCpu",
             "RedisEvictions",
             "RedisConnections",
-            "RedisReplication",
-            "RedisDurabilityLag",
-            "RedisDurabilityBuffer",
             "RedisTraffic",
         },
         "serverless": {"RedisServerlessMemory", "RedisServerlessThrottles", "RedisServerlessEvictions"},
@@ -50,14 +47,20 @@ def runbook(repository):
     return (repository / "docs/OPERATE.md").read_text()
 
 
-def test_the_runbook_has_a_row_and_a_section_for_each_alarm(stack, runbook):
-    rows = re.findall(r"^\| \[`(\w+)`\]\(#(\w+)\) \| [^|]+ \| [123] \|$", runbook, re.M)
-    assert {name for name, _ in rows} == of_template(stack) and len(rows) == len(of_template(stack))
+def test_each_alarm_names_the_page_of_its_symptom(alarms, runbook):
+    rows = re.findall(r"^\| \[([^]]+)\]\(#([\w-]+)\) \| ([^|]+) \| [^|]+ \| [123] \|$", runbook, re.M)
+    pages = {alarm: (title, anchor) for title, anchor, listed in rows for alarm in re.findall(r"`(\w+)`", listed)}
     sections = dict(section.split("\n", 1) for section in re.split(r"^### ", runbook, flags=re.M)[1:])
-    for name, anchor in rows:
-        assert anchor == name.lower()
-        form = r"\n\*\*Signal\.\*\* [^\n]+\n\n```sh\n.+?\n```\n\n\*\*Meaning\.\*\*.*\n\*\*Action\.\*\*"
-        assert re.match(form, sections[name], re.S), name
+    for name, alarm in alarms.items():
+        title, anchor = pages[name]
+        assert alarm["AlarmDescription"].endswith(f". docs/OPERATE.md#{anchor}"), name
+        signal = re.match(r"\n\*\*Signal\.\*\* (.+?)\n\n```sh\n.+?\n```\n\n\*\*Meaning\.\*\*.*\n\*\*Action\.\*\*", sections[title], re.S)
+        assert signal and f"`{name}`" in signal[1], name
+
+
+def test_the_runbook_knows_no_other_alarm(stack, runbook):
+    index = runbook.split("### Index\n")[1].split("\n### ")[0]
+    assert {name for row in re.findall(r"^\| \[.*$", index, re.M) for name in re.findall(r"`([A-Z]\w+[a-z]\w*)`", row.split("|")[2])} == of_template(stack)
 
 
 def test_the_runbooks_commands_name_what_exists(stack, runbook, repository):
@@ -120,7 +123,7 @@ def test_the_dashboard_shows_each_outcome_and_what_the_stack_has(stack, reposito
         "existing": {"PublishToBus": [], "PublishToQueue": [], "Notify": []},
     }[stack.way]
     balancers = {metric[3] for metric in shown if metric[:1] == ["AWS/ApplicationELB"]}
-    assert balancers == ({f"{stack.ids['Balancer']}.LoadBalancerFullName"} if "Entrance" in stack.parameters else set())
+    assert balancers == ({f"{stack.ids['Balancer']}.LoadBalancerFullName"} if "EntranceDomain" in stack.parameters else set())
     queues = {metric[3] for metric in shown if metric[2:3] == ["QueueName"]}
     assert queues == {url.rpartition("/")[2] for url in client("sqs").list_queues().get("QueueUrls", [])}
 
@@ -288,7 +291,7 @@ def test_the_gateways_own_refusals_are_counted(stack, alarms):
     names = {query["Id"]: query["MetricStat"]["Metric"] for query in alarm["Metrics"] if "MetricStat" in query}
     assert names.pop("requests")["MetricName"] == "Count"
     all_requests = "requests"
-    if "Entrance" in stack.parameters:
+    if "EntranceDomain" in stack.parameters:
         # What a load balancer forwards reaches a function too.
         assert names.pop("balanced")["MetricName"] == "RequestCount"
         assert names.pop("refused")["MetricName"] == "HTTPCode_ELB_4XX_Count"
@@ -306,7 +309,7 @@ def test_the_load_balancers_requests_count_too(stack, alarms):
     """A gradual deployment would else shift users' requests unseen."""
     queries = {query["Id"]: query for query in alarms["ApiFaults"]["Metrics"]}
     assert {metric["Namespace"] for metric in metrics_of(alarms["ApiFaults"])} == (
-        {"AWS/ApiGateway", "AWS/ApplicationELB"} if "Entrance" in stack.parameters else {"AWS/ApiGateway"}
+        {"AWS/ApiGateway", "AWS/ApplicationELB"} if "EntranceDomain" in stack.parameters else {"AWS/ApiGateway"}
     )
     expression = queries.pop("value")["Expression"]
     assert set(re.findall(r"[a-z]+", expression)) == set(queries)

@@ -86,17 +86,13 @@ def test_each_route_is_throttled_and_the_stage_has_no_other(stack, operations):
     [stage] = stack.noted("AWS::ApiGatewayV2::Stage").values()
     assert stage["StageName"] == "$default" and stage["AutoDeploy"]
     default, special = stage["DefaultRouteSettings"], stage["RouteSettings"]
-    for_all = {"$default": special.pop("$default"), PREFLIGHT: special.pop(PREFLIGHT)}
     # Anybody may call the default route, and it invokes a function.
-    assert for_all["$default"] == {"ThrottlingRateLimit": 20, "ThrottlingBurstLimit": 40}
-    # A browser asks before each grab from another origin.
-    assert for_all[PREFLIGHT] == special["POST /packets/{packet_id}/grab"]
+    assert special.pop("$default") == {"ThrottlingRateLimit": 20, "ThrottlingBurstLimit": 40}
     assert set(special) <= set(operations), "API Gateway refuses settings of routes that don't exist"
     for settings in (default, *special.values()):
         assert int(settings["ThrottlingRateLimit"]) > 0 and int(settings["ThrottlingBurstLimit"]) > 0
-    # Routes that cost or move money have their own limits, and so have the operator's own views.
-    own = ("GET /wallets/", "GET /operator/", "HEAD /wallets/", "HEAD /operator/")
-    assert set(special) == {key for key in operations if not key.startswith(READS) or key.startswith(own)}
+    # What users begin costs most.
+    assert set(special) == {"POST /packets", "POST /me/withdrawals", "POST /users/{user_id}/packets"}
 
 
 def test_the_access_log_is_json_without_tokens_or_users(stack):
@@ -265,7 +261,7 @@ def test_users_requests_cannot_go_round_the_web_acl(stack, distribution, reposit
         return
     assert distribution["WebACLId"] == stack.parameters["PageWebAclArn"]
     # Each function with a route for users.
-    assert knowing == {"Send", "Grab", "GrabOnInstances", "View"}
+    assert knowing == {"Send", "Grab", "View"}
     [secret] = stack.noted("AWS::SecretsManager::Secret").values()
     assert secret["GenerateSecretString"] == {"PasswordLength": 64, "ExcludePunctuation": True}
     [header] = origins["api"]["OriginCustomHeaders"]

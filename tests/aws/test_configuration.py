@@ -29,13 +29,6 @@ def test_each_override_is_a_value_that_its_parameter_accepts(environment):
     assert re.fullmatch(r"(?=.{1,29}$)[a-z](-?[a-z0-9])*", config["global"]["parameters"]["stack_name"])
 
 
-def test_each_parameter_is_shown_in_a_group():
-    template = source()
-    groups = template["Metadata"]["AWS::CloudFormation::Interface"]["ParameterGroups"]
-    shown = [name for group in groups for name in group["Parameters"]]
-    assert sorted(shown) == sorted(template["Parameters"])
-
-
 def test_each_parameter_is_documented():
     section = (ROOT / "docs/OPERATE.md").read_text().split("\n### Parameters\n")[1].split("\n### ")[0]
     rows = re.findall(r"^\| `(\w+)` \| ([^|]*) \|", section, re.M)
@@ -76,14 +69,13 @@ def test_the_rules_accept_what_the_other_tests_deploy(way):
     "given",
     [
         {"JwtIssuer": "https://issuer.example/"},
-        {"SecurityGroupIds": "sg-1"},
         {"Redis": "existing", "RedisUrl": "redis://r"},
         {"VpcId": "vpc-0"},
         {"PageCertificateArn": "arn:aws:acm:us-east-1:123456789012:certificate/0"},
         {"PageWebAclArn": "arn:aws:wafv2:us-east-1:123456789012:global/webacl/page/0"},
-        {"Entrance": "alb", "EntranceDomain": "api.example"},
-        {"Entrance": "alb", "EntranceDomain": "a.example", "EntranceCertificateArn": "arn:1", "VpcId": "vpc-0", "SubnetIds": "subnet-1"},
-        {"Entrance": "alb", "EntranceDomain": "a.example", "EntranceCertificateArn": "arn:1", "JwtIssuer": "https://i/", "JwtAudience": "a"},
+        {"EntranceDomain": "api.example"},
+        {"EntranceDomain": "a.example", "EntranceCertificateArn": "arn:1", "VpcId": "vpc-0", "SubnetIds": "subnet-1"},
+        {"EntranceDomain": "a.example", "EntranceCertificateArn": "arn:1", "JwtIssuer": "https://i/", "JwtAudience": "a"},
     ],
     ids=str,
 )
@@ -118,7 +110,6 @@ def test_each_example_has_the_form_of_its_parameter(name):
         "JwtAudience": ["a, b", ",", "a,", "a,,b"],
         "SubnetIds": ["subnet-1, subnet-2", "subnet-1,"],
         "EntranceSubnetIds": ["subnet-1, subnet-2", "subnet-1,"],
-        "SecurityGroupIds": ["sg-1, sg-2", "sg-1,"],
     }.items(),
 )
 def test_what_would_break_a_deployment_has_not_the_form(name, values):
@@ -140,7 +131,12 @@ OF_EDGE = {"EDGE_KEY"}
 # Set only where the functions sign in with tokens.
 OF_TOKENS = {"REDIS_AUTH", "REDIS_IAM_USER", "REDIS_IAM_CACHE", "REDIS_IAM_SERVERLESS"}
 # On AWS the functions' defaults hold.
-BY_DEFAULT = {"REDIS_CONNECT_TIMEOUT_MS", "REDIS_RESPONSE_TIMEOUT_MS", "START_SPREAD_MS", "SETTLE_GRACE_MS", "TICKET_KEYS", "WEBHOOK_ADDRESSES"}
+BY_DEFAULT = {
+    "DEPOSIT_MAX", "MAX_COUNT", "REDIS_CA", "REDIS_CONNECT_TIMEOUT_MS", "REDIS_RESPONSE_TIMEOUT_MS", "START_SPREAD_MS", "SETTLE_GRACE_MS",
+    "TICKET_KEYS", "WEBHOOK_ADDRESSES",
+}
+# Set only where users can ask for withdrawals.
+OF_WITHDRAWALS = {"WITHDRAWAL_MIN"}
 FUNCTIONS = {"send", "grab", "view", "wallet", "settle", "audit", "publish", "notify", "operate"}
 
 
@@ -176,20 +172,15 @@ def test_each_function_gets_what_it_reads_and_nothing_else(stack, readers):
         # With tokens there is no password, and an existing Redis may do without a secret.
         left_out = BY_DEFAULT | OF_PASSWORDS | (OF_TOKENS if stack.way == "existing" else OF_EDGE)
         left_out |= set() if "TicketSecretArn" in stack.parameters else OF_TICKETS
+        left_out |= set() if "WithdrawalMin" in stack.parameters else OF_WITHDRAWALS
         left_out |= {"nodes": OF_BALANCER, "serverless": set(), "existing": {"CORS_ORIGINS"}}[stack.way]
         assert set(given) == {name for name in readers if program in readers[name]} - left_out, program
         assert given["TABLE_NAME"] == stack.outputs["TableName"]
 
 
 def test_how_redis_is_reached(stack):
-    for program, logical_id, configuration in stack.functions():
+    for program, _, configuration in stack.functions():
         given = configuration["Environment"]["Variables"]
-        if logical_id == "GrabOnInstances":
-            # Its network is the capacity provider's. All else equals the other grab function.
-            assert not configuration.get("VpcConfig")
-            [grab] = [other["Environment"] for _, name, other in stack.functions() if name == "Grab"]
-            assert configuration["Environment"] == grab
-            continue
         if program.partition("-")[0] in ("wallet", "audit", "publish", "notify"):
             assert not configuration.get("VpcConfig")
             continue
@@ -197,7 +188,7 @@ def test_how_redis_is_reached(stack):
         if stack.way == "existing":
             assert (given["REDIS_URL"], given["REDIS_CLUSTER"]) == (stack.parameters["RedisUrl"], "false")
             assert configuration["VpcConfig"]["SubnetIds"] == ["subnet-1", "subnet-2"]
-            assert configuration["VpcConfig"]["SecurityGroupIds"] == ["sg-1"]
+            assert configuration["VpcConfig"]["SecurityGroupIds"] == [stack.outputs["FunctionsSecurityGroup"]]
             assert not iam
             continue
         assert given["REDIS_CLUSTER"] == "true"

@@ -1,4 +1,4 @@
-"""The load balancer of `Entrance=alb`: it has the users' routes of openapi.yaml, and verifies a token before each of them."""
+"""The load balancer of `EntranceDomain`: it has the users' routes of openapi.yaml, and verifies a token before each of them."""
 
 import fnmatch
 import re
@@ -14,7 +14,7 @@ KIND = "AWS::ElasticLoadBalancingV2"
 @pytest.fixture(scope="module")
 def rules(stack):
     """The rules, by priority."""
-    if "Entrance" not in stack.parameters:
+    if "EntranceDomain" not in stack.parameters:
         assert not [kind for kind in ("Listener", "ListenerRule", "LoadBalancer", "TargetGroup") if stack.noted(f"{KIND}::{kind}")]
         assert not [name for name in stack.outputs if name.startswith("Entrance")]
         pytest.skip("a stack without a load balancer")

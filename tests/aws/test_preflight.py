@@ -145,7 +145,7 @@ def test_it_knows_each_name_that_a_template_gives():
                 given |= set(named_in(resource.get("Properties", {}), world))
     known = set()
     for redis in ("nodes", "serverless"):
-        world.set(Redis=redis, Page="true", Events="true", Entrance="alb")
+        world.set(Redis=redis, Page="true", Events="true", EntranceDomain="api.example")
         known |= {name for _, name, _ in checks.fixed_names(world.account())}
     assert given == known
 

@@ -62,7 +62,7 @@ def once(usual, at, odd):
 nothing = always(None)
 BACKGROUND = {"Settle": always(2), "Audit": at_the_audit(1)}
 # Functions that receive requests or what follows from them.
-WITH_REQUESTS = ("Send", "Grab", "GrabOnInstances", "View", "Wallet", "PublishToBus", "PublishToQueue", "Notify")
+WITH_REQUESTS = ("Send", "Grab", "View", "Wallet", "PublishToBus", "PublishToQueue", "Notify")
 # A load balancer's own answers if a function crashed or was refused, or if it has none. It counts 501 and 505 too, which anybody can ask for.
 BROKEN = (500, 502, 503, 504)
 HEALTHY = {
@@ -77,7 +77,6 @@ HEALTHY = {
     **{f"IteratorAge {function}": during_requests(300, 20_000) for function in WITH_REQUESTS},
     # Milliseconds. Of a few calls in a night, p99 is the slowest.
     **{f"Duration {function}": during_requests(40, 400, odd=1_500) for function in WITH_REQUESTS},
-    "ClaimedAccountConcurrency": always(3, 700),
     # The engine's.
     "OutboxAge": always(0, 60_000),
     "Parked": always(0),
@@ -102,14 +101,11 @@ HEALTHY = {
     "ReadThrottleEvents": only_in_a_rush(50),
     "WriteThrottleEvents": only_in_a_rush(50),
     "TransactionConflict": only_in_a_rush(300, minutes=RUSH),
-    # Redis. Primaries have no lag of replication.
+    # Redis.
     "DatabaseMemoryUsagePercentage": always(30, 60),
     "EngineCPUUtilization": always(2, 70),
     "CurrConnections": always(200, 5_000),
-    "ReplicationLag": always(0.1, 2),
     "Evictions": always(0),
-    "DurabilityLag": always(20, 900),
-    "DurabilityBufferExceededErrorCount": nothing,
     "TrafficManagementActive": always(0, 1, minutes=2),
     "ThrottledCmds": always(0, 30, minutes=2),
     "BytesUsedForCache": always(10**8, 3 * 10**9),
@@ -149,7 +145,6 @@ def more(value):
 
 
 FAULTS = {
-    "AccountConcurrency": [Fault({"ClaimedAccountConcurrency": 900}, within=5)],
     "ApiFaults": [
         Fault({"5xx": more(50)}, within=5),
         Fault({"HTTPCode_Target_5XX_Count": 50}, within=5),
@@ -173,20 +168,16 @@ FAULTS = {
         Fault({"IteratorAge PublishToBus": 90_000}, within=7),
         Fault({"IteratorAge PublishToQueue": 90_000}, within=7),
     ],
-    "FunctionErrors": [Fault({f"Errors {one}": 2}, within=5) for one in ("Send", "Grab", "GrabOnInstances", "View", "Wallet", "Settle")],
-    "FunctionThrottles": [Fault({f"Throttles {one}": 2}, within=6) for one in ("Send", "Grab", "GrabOnInstances", "View", "Wallet", "Settle")],
+    "FunctionErrors": [Fault({f"Errors {one}": 2}, within=5) for one in ("Send", "Grab", "View", "Wallet", "Settle")],
+    "FunctionThrottles": [Fault({f"Throttles {one}": 2}, within=6) for one in ("Send", "Grab", "View", "Wallet", "Settle")],
     "GatewayRefusals": [Fault({"Count": more(500)}, within=6), Fault({"HTTPCode_ELB_4XX_Count": 500}, within=6)],
-    "GrabLatency": [Fault({"Duration Grab": 2_000}, within=6), Fault({"Duration GrabOnInstances": 2_000}, within=6)],
-    "IndexThrottles": [Fault({"ReadThrottleEvents": 5}, within=6), Fault({"WriteThrottleEvents": 5}, within=6)],
+    "GrabLatency": [Fault({"Duration Grab": 2_000}, within=6)],
     "OutboxAge": [Fault({"OutboxAge": 300_000}, within=5)],
     "OutboxParked": [Fault({"Parked": 1}, within=6)],
     "RedisConnections": [Fault({"CurrConnections": 60_000}, within=6)],
     "RedisCpu": [Fault({"EngineCPUUtilization": 95}, within=6)],
-    "RedisDurabilityBuffer": [Fault({"DurabilityBufferExceededErrorCount": 1}, within=4)],
-    "RedisDurabilityLag": [Fault({"DurabilityLag": 9_000}, within=5)],
     "RedisEvictions": [Fault({"Evictions": 1}, within=4)],
     "RedisMemory": [Fault({"DatabaseMemoryUsagePercentage": 90}, within=6)],
-    "RedisReplication": [Fault({"ReplicationLag": 9}, within=6)],
     "RedisServerlessEvictions": [Fault({"Evictions": 1}, within=4)],
     "RedisServerlessMemory": [Fault({"BytesUsedForCache": 9 * 10**9}, within=6)],
     "RedisServerlessThrottles": [Fault({"ThrottledCmds": 5}, within=6)],
@@ -209,7 +200,7 @@ FAULTS = {
 # --- replaying a week
 
 # CloudWatch reads some periods more than it evaluates; how many, no document says.
-READ_MORE = (0, 2, 10)
+READ_MORE = (0, 10)
 # The newest minutes of one service may come later than those of another.
 LATE = 2
 

@@ -246,6 +246,7 @@ fn the_parameters_defaults_are_those_of_the_functions() {
                     "REDIS_SECRET" => "HasRedisSecret",
                     "EDGE_KEY" => "HasWebAcl",
                     "TICKET_SECRET" => "HasTickets",
+                    "WITHDRAWAL_MIN" => "UsersWithdraw",
                     "JWT_ISSUER" | "JWT_AUDIENCE" => "HasBalancer",
                     "CORS_ORIGINS" => "BalancerHasCors",
                     _ => "MakesRedis",
@@ -260,6 +261,16 @@ fn the_parameters_defaults_are_those_of_the_functions() {
             if name == "EVENT_TARGET" {
                 let targets = ["WebhooksUrl", "EventBusArn"].map(|output| format!("EventStack.Outputs.{output}"));
                 assert!(targets.iter().any(|target| value == json!({"!GetAtt": target})), "{value}");
+                continue;
+            }
+            let of_others = [
+                ("REDIS_CLUSTER", json!({"!If": ["RedisIsOneNode", "false", "true"]})),
+                ("ENTRANCE", json!({"!If": ["HasBalancer", "alb", "api"]})),
+                ("USER_WITHDRAWALS", json!({"!If": ["UsersWithdraw", "true", "false"]})),
+                ("USER_GRABS", json!(60)),
+            ];
+            if let Some((_, expected)) = of_others.into_iter().find(|(known, _)| *known == name) {
+                assert_eq!(value, expected, "{function}: {name}");
                 continue;
             }
             if name == "LOG_KEY" {
@@ -290,10 +301,8 @@ fn the_parameters_defaults_are_those_of_the_functions() {
                 continue;
             }
             let expected = match &*name {
-                // On AWS Redis is usually a cluster, and users are strangers.
-                "REDIS_CLUSTER" => "true",
+                // On AWS users are strangers.
                 "USER_RATE" => "20",
-                "USER_GRABS" => "60",
                 _ => &documented[&name].0,
             };
             assert_eq!(default, expected, "{name}");
