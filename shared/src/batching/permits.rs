@@ -26,7 +26,7 @@ pub type Permit = OwnedSemaphorePermit;
 /// in time. That is "controlled delay" as in Ben Maurer, *Fail at Scale*, ACM Queue 13 (2015).
 #[derive(Debug)]
 pub struct Permits {
-    permits: Arc<Semaphore>,
+    free: Arc<Semaphore>,
     burst_timeout: Duration,
     /// When a request last found the queue empty.
     was_empty_at: Mutex<Instant>,
@@ -42,8 +42,8 @@ impl Permits {
     /// The same, but no request waits for longer than `timeout`.
     #[must_use]
     pub fn with_timeout(in_flight_max: usize, timeout: Duration) -> Self {
-        let permits = Arc::new(Semaphore::new(in_flight_max));
-        Self { permits, burst_timeout: timeout, was_empty_at: Mutex::new(Instant::now()) }
+        let free = Arc::new(Semaphore::new(in_flight_max));
+        Self { free, burst_timeout: timeout, was_empty_at: Mutex::new(Instant::now()) }
     }
 
     /// Waits for a permit.
@@ -54,14 +54,14 @@ impl Permits {
         let most = {
             let mut was_empty_at = crate::lock(&self.was_empty_at);
             // The semaphore serves its queue in order: a permit that is free at once means that the queue is empty.
-            if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
+            if let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() {
                 *was_empty_at = Instant::now();
                 return Ok(permit);
             }
             let is_burst = was_empty_at.elapsed() < BURST_MAX;
             if is_burst { self.burst_timeout } else { self.burst_timeout.min(OVERLOAD_TIMEOUT) }
         };
-        let permit = timeout(most, Arc::clone(&self.permits).acquire_owned()).await;
+        let permit = timeout(most, Arc::clone(&self.free).acquire_owned()).await;
         permit.ok().and_then(Result::ok).ok_or(Overloaded(most))
     }
 }
