@@ -8,7 +8,6 @@ mod own;
 pub mod page;
 pub mod problem;
 pub mod routes;
-pub mod rush;
 mod server;
 #[cfg(test)]
 mod tests;

@@ -122,25 +122,6 @@ async fn the_local_routes_answer_themselves() {
 }
 
 #[tokio::test]
-async fn an_invalid_rush_is_refused_and_a_failed_one_ends() {
-    let (gateway, _fake, url) = start().await;
-    let client = reqwest::Client::new();
-    let rush = |body: &'static str| client.post(format!("{url}/_local/rush")).body(body).send();
-    let refused = rush(r#"{"users":0,"count":1,"total_amount":1}"#).await.unwrap();
-    assert_eq!(refused.status(), 400);
-    assert_eq!(refused.json::<Value>().await.unwrap()["code"], "invalid-request");
-    let wrong = client.get(format!("{url}/_local/rush")).send().await.unwrap();
-    assert_eq!((wrong.status().as_u16(), &wrong.headers()["allow"]), (405, &"POST".parse().unwrap()));
-    // The stand-in refuses the send: that is the answer, and the next rush may start.
-    for _ in 0..2 {
-        let broken = rush(r#"{"users":1,"count":1,"total_amount":1}"#).await.unwrap();
-        assert_eq!(broken.status(), 418);
-        assert_eq!(broken.json::<Value>().await.unwrap()["function"], "Send");
-    }
-    gateway.stop(SOON).await;
-}
-
-#[tokio::test]
 async fn a_panic_is_one_failed_call() {
     let (gateway, _fake, url) = start().await;
     let answer = reqwest::get(format!("{url}/packets/panic")).await.unwrap();
@@ -195,7 +176,7 @@ async fn requests_of_other_sites_and_for_other_hosts_reach_no_function() {
         (deposit().header("origin", "https://evil.example"), 403, "forbidden"),
         (deposit().header("sec-fetch-site", "cross-site"), 403, "forbidden"),
         (client.post(format!("{url}/_local/settle")).header("origin", "null"), 403, "forbidden"),
-        (client.post(format!("{url}/_local/rush")).header("origin", "http://localhost:1"), 403, "forbidden"),
+        (client.post(format!("{url}/_local/settle")).header("origin", "http://localhost:1"), 403, "forbidden"),
         (deposit().header("host", "evil.example"), 421, "misdirected"),
         (client.get(&url).header("host", format!("evil.example:{}", gateway.address().port())), 421, "misdirected"),
         (client.get(format!("{url}/_local/health")).header("host", "evil.example"), 421, "misdirected"),
@@ -225,7 +206,7 @@ async fn begin(gateway: &Gateway, request: &[u8]) -> TcpStream {
 async fn slow_bodies_slow_headers_and_idle_connections_are_given_up() {
     let (gateway, _fake, _url) = start().await;
     let slow = |path: &str| format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{{");
-    let bodies = ["/packets", "/_local/settle", "/_local/rush", "/"].map(|path| (slow(path), "HTTP/1.1 408 ", 10));
+    let bodies = ["/packets", "/_local/settle", "/"].map(|path| (slow(path), "HTTP/1.1 408 ", 10));
     let headers = ["", "GET / HTTP/1.1\r\nHost:"].map(|begun| (begun.to_owned(), "", 120));
     let idle = ("GET /_local/health HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), "HTTP/1.1 200 ", 120);
     for (request, answered, seconds) in bodies.into_iter().chain(headers).chain([idle]) {

@@ -1,28 +1,18 @@
 // The rush screen, on the local stack only: many users grab one packet at once, and the screen draws it live.
 
 import { api, config, currency, minorDigits, money, number, setCurrency } from './context.js';
-import { h, s, say } from './dom.js';
+import { h, s, say, sleep } from './dom.js';
 import { t } from './i18n.js';
 import { readAmount, readCount, writeAmount } from './input.js';
 import { misread } from './problems.js';
 
 /**
- * @typedef {object} Tick
- * @property {number} elapsed_ms
- * @property {number} answered
- * @property {number} grabbed
+ * @typedef {object} Score The rush so far.
+ * @property {number[]} tookMs How long each answer took.
+ * @property {number[]} perSlot Grabs answered, in each slot of `SLOT_MS`.
+ * @property {number[]} amounts The winners' amounts.
  * @property {number} lost
  * @property {number} failed
- * @property {number} slot_ms
- * @property {number[]} per_slot Grabs answered so far, in each slot of `slot_ms`.
- * @property {{p50_us: number, p90_us: number, p99_us: number, max_us: number, buckets: {up_to_us: number, count: number}[]}} latency
- * @property {number[]} amounts The winners' amounts so far.
- */
-/**
- * @typedef {object} End
- * @property {string} packet_id
- * @property {string} currency
- * @property {{deposited: number, in_wallets: number, wallets: number, unclaimed: number, balanced: boolean}} books
  */
 
 /** The times within which the users arrive. */
@@ -31,6 +21,15 @@ const OVER_MS = [0, 4_000, 10_000];
 const OVER_DEFAULT_MS = 4_000;
 /** More slips are not drawn one by one. */
 const DRAWN_MOST = 200;
+
+/** A browser opens so many connections to a host, and more requests only wait in it. */
+const LANES = 6;
+/** How often the screen is drawn. */
+const TICK_MS = 100;
+/** Grabs that are answered within this time of each other are counted together. */
+const SLOT_MS = 20;
+/** Bars of the latencies for each doubling, so that they are as fine at a millisecond as at a second. */
+const BARS_PER_DOUBLING = 4;
 
 /** The total that the form begins with, in hundredths of the currency's main unit. */
 const TOTAL = 88_800;
@@ -76,29 +75,67 @@ export async function rushScreen(root, signal) {
   });
 }
 
-/** @param {HTMLElement} board @param {{users: number, count: number}} request @param {AbortSignal} signal */
-async function race(board, request, signal) {
-  const response = await fetch('_local/rush', { method: 'POST', body: JSON.stringify(request), signal });
-  if (!response.ok || !response.body) throw new Error(String(response.status));
-  const view = new Board(board, request.users, request.count);
-  let rest = '';
-  let ended = false;
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) break;
-    const lines = (rest + value).split('\n');
-    rest = lines.pop() ?? '';
-    for (const line of lines.filter(Boolean)) {
-      const event = JSON.parse(line);
-      if (event.type === 'tick') view.tick(event);
-      if (event.type === 'end') {
-        view.end(event);
-        ended = true;
-      }
-    }
+/**
+ * Sends a packet as a new user, and grabs it as many others. So the deposit must equal the sum of their wallets and what is left.
+ * @param {HTMLElement} board
+ * @param {{users: number, count: number, total_amount: number, over_ms: number}} request
+ * @param {AbortSignal} signal
+ */
+async function race(board, { users, count, total_amount, over_ms }, signal) {
+  const sender = `rush-${Date.now().toString(36)}`;
+  await api.deposit(sender, sender, total_amount, { signal });
+  const { packet: { packet_id } } = await api.forUser(sender).send({ split: 'random', total_amount, count, greeting: '恭喜发财' }, { key: sender, signal });
+  const view = new Board(board, users, count);
+  /** @type {Score} */
+  const score = { tookMs: [], perSlot: [], amounts: [], lost: 0, failed: 0 };
+  const begun = performance.now();
+  const draw = () => view.tick(score, performance.now() - begun);
+  const drawing = setInterval(draw, TICK_MS);
+  const tap = async (/** @type {number} */ user) => {
+    // Most come early, as in a chat.
+    await sleep(begun + over_ms * (user / users) ** 2 - performance.now(), signal);
+    const asked = performance.now();
+    const answer = await api.forUser(`${sender}-${user}`).grab(packet_id, { signal }).catch(() => null);
+    signal.throwIfAborted();
+    const answered = performance.now();
+    score.tookMs.push(answered - asked);
+    const slot = Math.floor((answered - begun) / SLOT_MS);
+    score.perSlot[slot] = (score.perSlot[slot] ?? 0) + 1;
+    if (!answer) score.failed += 1;
+    else if (answer.outcome === 'grabbed') score.amounts.push(answer.amount);
+    else score.lost += 1;
+  };
+  try {
+    await each([...Array(users).keys()], tap);
+  } finally {
+    clearInterval(drawing);
   }
-  if (!ended) throw new Error('the stream broke off');
+  draw();
+  // If winners are answered before the ledger has their claims, the money arrives with settle.
+  await fetch('_local/settle', { method: 'POST', signal });
+  const packet = await api.anyPacket(packet_id, { signal });
+  // From the ledger, not from the answers: a user without an answer may have won too.
+  const names = [sender];
+  for await (const { user_id } of api.forUser(sender).allClaims(packet_id, { signal })) names.push(user_id);
+  let inWallets = 0;
+  await each(names, async (name) => {
+    const { balance } = await api.walletOf(name, { signal });
+    inWallets += balance;
+  });
+  view.end(packet, inWallets, names.length);
+}
+
+/**
+ * Does some work for each of the values, for a few at once.
+ * @template V
+ * @param {V[]} values
+ * @param {(value: V) => Promise<void>} work
+ */
+async function each(values, work) {
+  const left = values.values();
+  await Promise.all(Array.from({ length: LANES }, async () => {
+    for (const value of left) await work(value);
+  }));
 }
 
 class Board {
@@ -119,40 +156,40 @@ class Board {
     );
   }
 
-  /** @param {Tick} tick */
-  tick({ elapsed_ms, answered, grabbed, lost, failed, slot_ms, per_slot, latency, amounts }) {
+  /** @param {Score} score @param {number} elapsedMs */
+  tick({ tookMs, perSlot, amounts, lost, failed }, elapsedMs) {
+    const [answered, grabbed] = [tookMs.length, amounts.length];
     this.done.value = answered;
     this.books.firstElementChild?.replaceChildren(t('rush.slipsLeft', { count: Math.max(0, this.count - grabbed) }));
     [...this.slips.children].slice(0, grabbed).forEach((slip) => slip.classList.add('taken'));
-    const rate = number(Math.round((answered * 1000) / Math.max(1, elapsed_ms)));
+    const rate = number(Math.round((answered * 1000) / Math.max(1, elapsedMs)));
     this.throughput.show(
       [rate, t('rush.perSecond')],
-      bars(rates(per_slot, slot_ms), t('rush.throughput.label'), (perSecond) => number(Math.round(perSecond))),
+      bars(rates(perSlot), t('rush.throughput.label'), (perSecond) => number(Math.round(perSecond))),
       [[t('rush.answered'), answered], [t('rush.got'), grabbed], [t('rush.lost'), lost], [t('rush.failed'), failed]].map(([name, count]) => `${name} ${number(Number(count))}`),
     );
     this.throughput.node.classList.toggle('failed', failed > 0);
-    const { p50_us, p90_us, p99_us, max_us, buckets } = latency;
-    // From the first bucket that is not empty.
-    const lived = buckets.slice(buckets.findIndex(({ count }) => count > 0));
+    const sorted = [...tookMs].sort((a, b) => a - b);
+    const percentile = (/** @type {number} */ share) => time(sorted[Math.ceil((answered * share) / 100) - 1] ?? 0);
     this.latency.show(
-      [time(p50_us), t('rush.median')],
-      bars(lived.map(({ up_to_us, count }) => [time(up_to_us), count]), t('rush.latency.label', { p50: time(p50_us), p99: time(p99_us) }), number),
-      Object.entries({ p90: p90_us, p99: p99_us, max: max_us }).map(([name, us]) => `${name} ${time(us)}`),
+      [percentile(50), t('rush.median')],
+      bars(doublings(sorted), t('rush.latency.label', { p50: percentile(50), p99: percentile(99) }), number),
+      [`p90 ${percentile(90)}`, `p99 ${percentile(99)}`, `max ${percentile(100)}`],
     );
-    if (amounts.length === 0) return;
+    if (grabbed === 0) return;
     const sum = amounts.reduce((a, b) => a + b, 0);
     this.amounts.show(
-      [money(Math.round(sum / amounts.length)), t('rush.mean')],
+      [money(Math.round(sum / grabbed)), t('rush.mean')],
       histogram(amounts),
       [t('rush.least', { amount: money(Math.min(...amounts)) }), t('rush.best', { amount: money(Math.max(...amounts)) })],
     );
   }
 
-  /** @param {End} end */
-  end({ packet_id, currency, books }) {
-    setCurrency(currency);
+  /** @param {import('../client/hongbao.js').Packet} packet @param {number} inWallets @param {number} wallets */
+  end({ packet_id, total_amount, claimed_amount, refunded_amount }, inWallets, wallets) {
     this.done.hidden = true;
-    const { deposited, in_wallets, wallets, unclaimed, balanced } = books;
+    const unclaimed = total_amount - claimed_amount - refunded_amount;
+    const balanced = total_amount === inWallets + unclaimed;
     const verdict = t(balanced ? 'rush.balanced' : 'rush.unbalanced');
     const part = (/** @type {string} */ sign, /** @type {number} */ amount, /** @type {string} */ label) =>
       h('span', { class: 'part' }, sign && h('span', { class: 'sign' }, `${sign} `), h('strong', null, money(amount)), h('small', null, label));
@@ -160,8 +197,8 @@ class Board {
       h(
         'p',
         { class: 'sum', 'data-balanced': String(balanced) },
-        part('', deposited, t('rush.sum.in')),
-        part(balanced ? '=' : '≠', in_wallets, t('rush.sum.wallets', { count: wallets })),
+        part('', total_amount, t('rush.sum.in')),
+        part(balanced ? '=' : '≠', inWallets, t('rush.sum.wallets', { count: wallets })),
         part('+', unclaimed, t('rush.sum.left')),
       ),
       h('p', { class: balanced ? 'fine' : 'bad' }, verdict),
@@ -189,25 +226,34 @@ class Panel {
   }
 }
 
-/** Formats a duration in ms or s. @param {number} us */
-function time(us) {
-  const ms = us / 1_000;
+/** Formats a duration in ms or s. @param {number} ms */
+function time(ms) {
   if (ms >= 1_000) return `${number(Math.round(ms / 10) / 100)} s`;
   return `${number(ms < 10 ? Math.round(ms * 10) / 10 : Math.round(ms))} ms`;
 }
 
 /**
  * Returns the answers per second over time, in at most 50 bars: more could not be distinguished.
- * @param {number[]} counts
- * @param {number} slotMs
+ * @param {number[]} perSlot
  * @returns {[string, number][]}
  */
-function rates(counts, slotMs) {
-  const width = Math.ceil(counts.length / 50) || 1;
-  return Array.from({ length: Math.ceil(counts.length / width) }, (_, i) => {
-    const sum = counts.slice(i * width, (i + 1) * width).reduce((a, b) => a + b, 0);
-    return [time(i * width * slotMs * 1_000), (sum * 1000) / (width * slotMs)];
+function rates(perSlot) {
+  const width = Math.ceil(perSlot.length / 50) || 1;
+  return Array.from({ length: Math.ceil(perSlot.length / width) }, (_, i) => {
+    const sum = perSlot.slice(i * width, (i + 1) * width).reduce((a, b) => a + b, 0);
+    return [time(i * width * SLOT_MS), (sum * 1000) / (width * SLOT_MS)];
   });
+}
+
+/**
+ * Returns how many answers took how long, in steps that grow with the time.
+ * @param {number[]} sortedMs
+ * @returns {[string, number][]}
+ */
+function doublings(sortedMs) {
+  const steps = sortedMs.map((ms) => Math.ceil(Math.log2(ms) * BARS_PER_DOUBLING));
+  const [least = 0, most = 0] = [steps[0], steps.at(-1)];
+  return Array.from({ length: most - least + 1 }, (_, i) => [time(2 ** ((least + i) / BARS_PER_DOUBLING)), steps.filter((step) => step === least + i).length]);
 }
 
 /** @param {number[]} amounts */

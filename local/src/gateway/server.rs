@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING, VARY};
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING, VARY};
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, Uri};
-use http_body_util::channel::Channel;
-use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -19,14 +18,13 @@ use serde_json::json;
 use shared::batching::{Permit, Permits};
 use shared::http::{Code, REQUEST_ID};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::event::{self, Origin};
 use super::names::{Names, NotOurs};
 use super::own::{Own, json_response};
-use super::rush::{self, Race};
 use super::{Entrance, Invoke, balancer, page, problem, routes};
 use crate::sandbox::{End, Fate};
 
@@ -44,14 +42,7 @@ const BODY_WITHIN: Duration = Duration::from_secs(10);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 const HEALTH: &str = "/_local/health";
-const RUSH: &str = "/_local/rush";
 const FAULT: &str = "A fault of the sandbox: --faults or /_local/faults asked for it.";
-const NO_RACE: &str = "The body must be {users: 1 to 5000, count: 1 to 1000, total_amount}.";
-/// Lines of a rush that are buffered for a slow reader.
-const RUSH_LINES: usize = 16;
-
-/// A complete body, or one that is still being written.
-type Outgoing = Either<Full<Bytes>, Channel<Bytes>>;
 
 /// A fault of a sandbox: the connection ends without an answer.
 #[derive(Debug, thiserror::Error)]
@@ -100,8 +91,6 @@ struct Shared<S> {
     names: Names,
     requests: AtomicU64,
     limiter: Permits,
-    /// One rush at a time: two would only slow each other down.
-    rush: Arc<Semaphore>,
     /// Each call holds a clone. The receiver ends when the last call has ended, even if its client is gone.
     under_way: mpsc::Sender<()>,
 }
@@ -120,9 +109,8 @@ async fn accept<S: Invoke>(
     mut stopped: oneshot::Receiver<()>,
 ) {
     let (under_way, mut all_ended) = mpsc::channel(1);
-    let rush = Arc::new(Semaphore::new(1));
     let names = Names::new(address, stack.allowed_hosts());
-    let shared = Arc::new(Shared { stack, address, names, requests: AtomicU64::new(0), limiter, rush, under_way });
+    let shared = Arc::new(Shared { stack, address, names, requests: AtomicU64::new(0), limiter, under_way });
     let connections = GracefulShutdown::new();
     loop {
         let accepted = tokio::select! {
@@ -155,29 +143,26 @@ fn serve_connection<S: Invoke>(socket: TcpStream, shared: &Arc<Shared<S>>, conne
             let mut request_id = shared.request_id();
             let elsewhere = elsewhere(shared.stack.base_path(), &mut parts, &request_id);
             let mut response = match shared.names.check(&parts) {
-                Err(NotOurs::Host) => to_hyper(problem::own(
+                Err(NotOurs::Host) => problem::own(
                     &request_id,
                     StatusCode::MISDIRECTED_REQUEST,
                     "misdirected",
                     "The local stack answers only under its own address.",
-                )),
-                Err(NotOurs::Origin) => to_hyper(problem::of(
+                ),
+                Err(NotOurs::Origin) => problem::of(
                     &request_id,
                     Code::Forbidden,
                     "The local stack takes no requests of other sites' pages.",
-                )),
+                ),
                 Ok(()) => match elsewhere {
-                    Some(elsewhere) => to_hyper(elsewhere),
-                    None if parts.uri.path() == RUSH && parts.method == Method::POST => {
-                        race(&shared, &request_id, body).await
-                    }
-                    None => to_hyper(answer(shared, &mut request_id, parts, body).await?),
+                    Some(elsewhere) => elsewhere,
+                    None => answer(shared, &mut request_id, parts, body).await?,
                 },
             };
             if let Ok(id) = HeaderValue::from_str(&request_id) {
                 response.headers_mut().insert(REQUEST_ID, id);
             }
-            Ok::<_, Lost>(response)
+            Ok::<_, Lost>(to_hyper(response))
         }
     });
     let connection = hyper::server::conn::http1::Builder::new()
@@ -208,7 +193,7 @@ fn elsewhere(base_path: &str, parts: &mut Parts, request_id: &str) -> Option<Res
     }
 }
 
-/// Answers what is no rush. A sandbox may give the request another id.
+/// Answers a request. A sandbox may give it another id.
 async fn answer<S: Invoke>(
     shared: Arc<Shared<S>>,
     request_id: &mut String,
@@ -219,7 +204,6 @@ async fn answer<S: Invoke>(
         // The health route answers even under overload.
         (HEALTH, &(Method::GET | Method::HEAD)) => return Ok(json_response(&json!({"status": "ok"}))),
         (HEALTH, _) => return Ok(problem::method_not_allowed(request_id, "GET, HEAD")),
-        (RUSH, _) => return Ok(problem::method_not_allowed(request_id, "POST")),
         _ => {}
     }
     let Ok(raw_path) = event::raw_path(&parts) else {
@@ -279,41 +263,6 @@ async fn answer<S: Invoke>(
     }
 }
 
-/// Starts a rush, whose lines are the body. A rush whose packet is refused is answered like the send.
-async fn race<S: Invoke>(shared: &Arc<Shared<S>>, request_id: &str, body: Incoming) -> Response<Outgoing> {
-    let body = match read(request_id, body).await {
-        Ok(body) => body,
-        Err(problem) => return to_hyper(problem),
-    };
-    let Some(race) = Race::parse(&body) else {
-        return to_hyper(problem::of(request_id, Code::InvalidRequest, NO_RACE));
-    };
-    let Ok(place) = Arc::clone(&shared.rush).try_acquire_owned() else { return to_hyper(problem::too_many_requests()) };
-    let (stack, address, under_way) = (Arc::clone(&shared.stack), shared.address, shared.under_way.clone());
-    let (sent, is_sent) = oneshot::channel();
-    tokio::spawn(async move {
-        match rush::send(stack, address, race).await {
-            Err(refused) => drop(sent.send(Err(refused))),
-            Ok(ready) => {
-                let (lines, channel) = Channel::new(RUSH_LINES);
-                // Without a client the first line fails.
-                let _ = sent.send(Ok(channel));
-                ready.run(lines).await;
-            }
-        }
-        drop((place, under_way));
-    });
-    let channel = match is_sent.await {
-        Ok(Ok(channel)) => channel,
-        Ok(Err(refused)) => return to_hyper(refused),
-        Err(_) => return to_hyper(problem::of(request_id, Code::Internal, "Something went wrong on our side.")),
-    };
-    let mut response = Response::new(Either::Right(channel));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
-}
-
 /// Runs a call to its end in a task of its own, like Lambda. A client that disconnects, or a panic in the call, affects
 /// nothing else.
 async fn run<S: Invoke, F>(
@@ -357,7 +306,7 @@ async fn read(request_id: &str, body: Incoming) -> Result<Bytes, Response<Body>>
     }
 }
 
-fn to_hyper(response: Response<Body>) -> Response<Outgoing> {
+fn to_hyper(response: Response<Body>) -> Response<Full<Bytes>> {
     let (mut parts, body) = response.into_parts();
     // The length of the body is a matter between the server and its client.
     parts.headers.remove(CONTENT_LENGTH);
@@ -367,5 +316,5 @@ fn to_hyper(response: Response<Body>) -> Response<Outgoing> {
         Body::Binary(bytes) => Bytes::from(bytes),
         _ => Bytes::new(),
     };
-    Response::from_parts(parts, Either::Left(Full::new(bytes)))
+    Response::from_parts(parts, Full::new(bytes))
 }
