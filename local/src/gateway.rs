@@ -19,12 +19,12 @@ use http::Response;
 use lambda_http::{Body, Request};
 use serde_json::Value;
 use shared::domain::Limits;
+use shared::http::Function;
 use shared::service::RunReport;
 
 use crate::sandbox::Sandbox;
 use crate::webhooks::sqs::SqsError;
 
-pub use routes::{Function, ROUTES, Route};
 pub use server::{BODY_BYTES_MAX, Gateway};
 
 /// Why something that is asked of the stack itself was not done.

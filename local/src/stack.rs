@@ -13,7 +13,7 @@ use shared::config::{Config, ConfigError};
 use shared::domain::{Limits, Partition};
 use shared::dynamodb::{SdkTable, create_table};
 use shared::error_chain;
-use shared::http::Entrance;
+use shared::http::{Entrance, Function};
 use shared::ports::HotStore;
 use shared::redis::{RedisConfigError, RedisStore};
 use shared::service::{ClosePacket, GrabSlip, RunReport, SendPacket, Settle, ViewPackets, Wallets};
@@ -21,7 +21,7 @@ use shared::wiring::{self, Environment, Wiring};
 use tokio::sync::RwLock;
 use tokio::time::Instant;
 
-use crate::gateway::{self, Failed, Function, Invoke, balancer};
+use crate::gateway::{self, Failed, Invoke, balancer};
 use crate::options::Ack;
 use crate::sandbox::{HotServer, Sandbox};
 use crate::webhooks::sqs::{self, SqsError};

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use http::Response;
 use lambda_http::{Body, Request, RequestExt};
-use local::gateway::{Failed, Function, Gateway, Invoke};
+use local::gateway::{Failed, Gateway, Invoke};
 use serde_json::{Value, json};
 use shared::batching::Permits;
+use shared::http::Function;
 use shared::service::RunReport;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

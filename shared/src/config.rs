@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::domain::{AckMode, Amount, DayZone, Limits, MAX_BALANCE, MAX_MOVEMENT, UserRates};
-use crate::http::{Alb, Edge, Entrance, Now};
+use crate::http::{Alb, Edge, Entrance, Now, ROUTES};
 use crate::redis::{Authorities, Connection, IamAuth, RedisConfig, RedisConfigError};
 use crate::service::SendPolicy;
 use crate::tickets::TicketKeys;
@@ -213,14 +213,14 @@ impl Config {
 
 /// A path of a custom domain's mapping. If a route began like it, nobody could tell which of the two a request means.
 fn base_path(text: &str) -> Option<String> {
-    const ROUTES: [&str; 5] = ["packets", "me", "users", "wallets", "operator"];
     let is_good = |part: &str| {
         !part.is_empty()
             && !part.bytes().all(|byte| byte == b'.')
             && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
     };
     let path = text.strip_prefix('/')?;
-    let begins_a_route = path.split('/').next().is_some_and(|first| ROUTES.contains(&first));
+    let first = |path: &str| path.split('/').nth(1).map(str::to_owned);
+    let begins_a_route = ROUTES.iter().any(|route| first(route.path) == first(text));
     (path.split('/').all(is_good) && !begins_a_route).then(|| text.to_owned())
 }
 

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use aws_sdk_dynamodb::types::{AttributeDefinition, KeySchemaElement};
 use local::dynamodb::DynamoDb;
 use local::gateway::routes::DEFAULT;
-use local::gateway::{Function, ROUTES};
 use serde_json::{Map, Value, json};
 use shared::config::Config;
 use shared::dynamodb::create_table;
@@ -57,27 +56,45 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("{value} is no text")).to_owned()
 }
 
-const fn name(function: Function) -> &'static str {
-    match function {
-        Function::Send => "send",
-        Function::Grab => "grab",
-        Function::View => "view",
-        Function::Wallet => "wallet",
-    }
+/// A route of API Gateway.
+#[derive(Debug)]
+struct Route {
+    /// `ANY` is every method.
+    method: String,
+    path: String,
+    function: String,
+    who: &'static str,
 }
-
-/// A method, a path, the function that answers, and the allowed caller.
-type Route = (String, String, String, &'static str);
 
 const USER: &str = "a signed-in user";
 const OPERATOR: &str = "the operator";
 
-#[test]
-fn the_routes_are_those_of_the_document_and_of_the_local_gateway() {
-    let template = template();
-    let mut of_template: BTreeSet<Route> = BTreeSet::new();
-    let mut open = Vec::new();
-    for (function, properties) in functions(&template) {
+impl Route {
+    /// The parameters of a path that is the route's. A greedy one has the rest of it.
+    fn parameters(&self, path: &str) -> Option<Map<String, Value>> {
+        let mut found = Map::new();
+        let mut rest = path;
+        for wanted in self.path.split('/') {
+            if wanted == "{proxy+}" {
+                found.insert("proxy".to_owned(), json!(rest));
+                return (!rest.is_empty()).then_some(found);
+            }
+            let (given, left) = rest.split_once('/').unwrap_or((rest, ""));
+            match wanted.strip_prefix('{').and_then(|name| name.strip_suffix('}')) {
+                Some(name) if !given.is_empty() => drop(found.insert(name.to_owned(), json!(given))),
+                None if wanted == given => {}
+                _ => return None,
+            }
+            rest = left;
+        }
+        rest.is_empty().then_some(found)
+    }
+}
+
+/// The routes that have a caller, and the functions of the two that have none.
+fn routes(template: &Value) -> (Vec<Route>, Vec<String>) {
+    let (mut routes, mut open) = (Vec::new(), Vec::new());
+    for (function, properties) in functions(template) {
         // The two scheduled functions have no events.
         let events = properties["Events"].as_object().into_iter().flat_map(Map::values);
         for event in events.filter(|event| event["Type"] == "HttpApi") {
@@ -95,39 +112,52 @@ fn the_routes_are_those_of_the_document_and_of_the_local_gateway() {
                     continue;
                 }
             };
-            of_template.insert((text(&event["Method"]), text(&event["Path"]), function.clone(), who));
+            routes.push(Route {
+                method: text(&event["Method"]),
+                path: text(&event["Path"]),
+                function: function.clone(),
+                who,
+            });
         }
     }
-    assert_eq!(open, [name(DEFAULT); 2]);
-    assert_eq!(template["Resources"]["Api"]["Properties"]["Auth"]["DefaultAuthorizer"], "UserToken");
+    (routes, open)
+}
 
-    let operations = SPEC.operations();
-    let of_document = operations.iter().map(|operation| {
+/// The routes that fit a request, the one that API Gateway chooses last: a whole path before a greedy one, a longer one before a
+/// shorter one, a method before any.
+fn fitting<'a>(routes: &'a [Route], method: &str, path: &str) -> Vec<&'a Route> {
+    let fits = |route: &&Route| [method, "ANY"].contains(&&*route.method) && route.parameters(path).is_some();
+    let mut found: Vec<&Route> = routes.iter().filter(fits).collect();
+    found.sort_by_key(|route| (!route.path.ends_with("{proxy+}"), route.path.len(), route.method != "ANY"));
+    found
+}
+
+/// Whichever route API Gateway chooses, its guard is that of the document.
+#[test]
+fn each_operation_has_its_function_and_its_guard() {
+    let template = template();
+    let (routes, open) = routes(&template);
+    assert_eq!(open, [DEFAULT.name(); 2]);
+    assert_eq!(template["Resources"]["Api"]["Properties"]["Auth"]["DefaultAuthorizer"], "UserToken");
+    for operation in SPEC.operations() {
         let who = match &operation.value["security"] {
             security if *security == json!([{"userToken": []}]) => USER,
             security if *security == json!([{"operatorSignature": []}]) => OPERATOR,
             other => panic!("{}: {other}", operation.id),
         };
-        let function = text(&operation.value["x-hongbao-function"]);
-        (operation.method.to_owned(), operation.path.to_owned(), function, who)
-    });
-    assert_eq!(with_heads(of_document), of_template);
-
-    let of_gateway = ROUTES.map(|route| {
-        let who = if local::gateway::routes::is_operators(route.path) { OPERATOR } else { USER };
-        (route.method.to_owned(), route.path.to_owned(), name(route.function).to_owned(), who)
-    });
-    assert_eq!(with_heads(of_gateway.into_iter()), of_template);
-}
-
-/// The routes, and beside each GET its HEAD, which is listed in the template only.
-fn with_heads(routes: impl Iterator<Item = Route>) -> BTreeSet<Route> {
-    routes
-        .flat_map(|route| {
-            let head = (route.0 == "GET").then(|| ("HEAD".to_owned(), route.1.clone(), route.2.clone(), route.3));
-            [Some(route), head].into_iter().flatten()
-        })
-        .collect()
+        assert_eq!(local::gateway::routes::is_operators(operation.path), who == OPERATOR, "{}", operation.id);
+        let head = (operation.method == "GET").then_some("HEAD");
+        for method in [operation.method].into_iter().chain(head) {
+            let found = fitting(&routes, method, operation.path);
+            let chosen = found.last().unwrap_or_else(|| panic!("{method} {} has no route", operation.path));
+            assert_eq!(chosen.function, operation.value["x-hongbao-function"], "{}", operation.id);
+            assert!(found.iter().all(|route| route.who == who), "{method} {}: {found:?}", operation.path);
+        }
+    }
+    // Nor does one guard's route begin with the paths of the other.
+    for route in &routes {
+        assert_eq!(local::gateway::routes::is_operators(&route.path), route.who == OPERATOR, "{route:?}");
+    }
 }
 
 /// The variables that a function reads at start: all, the required ones, and those that are also required with tokens
@@ -359,14 +389,17 @@ fn sorted(mut items: Vec<Value>) -> Vec<Value> {
 /// The sample events belong to existing routes, with the ids in their paths.
 #[test]
 fn the_sample_events_are_of_these_routes() {
+    let (routes, _) = routes(&template());
     for function in ["send", "grab", "view", "wallet"] {
         let event: Value = serde_json::from_str(&read(&format!("events/{function}.json"))).unwrap();
         let http = &event["requestContext"]["http"];
         assert_eq!(http["path"], event["rawPath"], "{function}");
         assert_eq!(event["requestContext"]["routeKey"], event["routeKey"], "{function}");
-        let found = local::gateway::routes::find(http["method"].as_str().unwrap(), event["rawPath"].as_str().unwrap());
-        assert_eq!((event["routeKey"].as_str(), function), (Some(&*found.key), name(found.function)));
-        let parameters: Value = serde_json::to_value(&found.parameters).unwrap();
+        let (method, path) = (text(&http["method"]), text(&event["rawPath"]));
+        let chosen = fitting(&routes, &method, &path).pop().unwrap();
+        let key = format!("{} {}", chosen.method, chosen.path);
+        assert_eq!((event["routeKey"].as_str(), function), (Some(&*key), &*chosen.function));
+        let parameters = Value::Object(chosen.parameters(&path).unwrap());
         assert_eq!(event.get("pathParameters").unwrap_or(&json!({})), &parameters, "{function}");
         let length = event["body"].as_str().map(|body| body.len().to_string());
         assert_eq!(event["headers"]["content-length"].as_str(), length.as_deref(), "{function}");

@@ -9,7 +9,9 @@ use std::time::Instant;
 use lambda_http::{Body, Request, Response};
 use serde::{Deserialize, Serialize};
 use shared::domain::{Limits, PacketId, Passphrase, PassphraseDigest, Refusal};
-use shared::http::{Answer, Code, Limit, Problem, Route, asker, before_deadline, parse_body, respond, route, user_of};
+use shared::http::{
+    Answer, Code, Limit, Operation, Problem, asked, asker, before_deadline, parse_body, respond, user_of,
+};
 use shared::ports::{HotStore, Table};
 use shared::service::{GrabOutcome, GrabSlip};
 use shared::telemetry::{GrabEnd, Meter};
@@ -64,13 +66,16 @@ fn end_of(problem: &Problem) -> GrabEnd {
 }
 
 async fn answer<T: Table, H: HotStore>(grab: &GrabSlip<T, H>, request: &Request) -> Result<Answer, Problem> {
-    let Route::Grab(who, packet_id) = route(request)? else { return Err(Problem::route_not_found()) };
-    let user = user_of(request, who)?;
+    let asked = asked(request)?;
+    if !matches!(asked.operation, Operation::GrabPacket | Operation::GrabPacketForUser) {
+        return Err(Problem::route_not_found());
+    }
+    let user = user_of(request, &asked)?;
     let passphrase = passphrase(request)?;
-    let packet_id: PacketId = packet_id.parse().map_err(|_| Problem::packet_not_found())?;
+    let packet_id: PacketId = asked.packet_id.parse().map_err(|_| Problem::packet_not_found())?;
     let passphrase = passphrase.map(|text| PassphraseDigest::new(packet_id, &Passphrase::new(&text)));
 
-    match grab.grab(packet_id, &user, passphrase, &asker(request, who)?).await? {
+    match grab.grab(packet_id, &user, passphrase, &asker(request, &asked)?).await? {
         GrabOutcome::Grabbed { claim, replayed } => {
             if replayed {
                 grab.meter().replayed();

@@ -8,10 +8,10 @@ use std::time::Instant;
 
 use lambda_http::http::StatusCode;
 use lambda_http::{Body, Request, Response};
-use shared::domain::{End, Limits, PacketId, Status, Summary, Terms};
+use shared::domain::{End, Limits, PacketId, Status, Summary, Terms, UserId};
 use shared::http::{
-    Answer, Code, Fields, Limit, PacketBody, Problem, ReferenceBody, Route, Viewer, Who, WithdrawalBody,
-    before_deadline, caller, idempotency_key, operator, reason, respond, route, selection_of, user_of, withdrawal_made,
+    Answer, Code, Fields, Limit, Operation, PacketBody, Problem, ReferenceBody, Viewer, WithdrawalBody, asked,
+    before_deadline, caller, idempotency_key, operator, reason, respond, selection_of, user_of, withdrawal_made,
     withdrawal_of_user,
 };
 use shared::ports::{HotStore, Table};
@@ -40,11 +40,14 @@ async fn answer<T: Table, H: HotStore>(
     wallets: &Wallets<T>,
     request: &Request,
 ) -> Result<Answer, Problem> {
-    match route(request)? {
-        Route::Send(who) => send_packet(send, request, who).await,
-        Route::Close(id) => close_packet(close, request, id).await,
-        Route::CloseReference(reference) => close_reference(close, request, reference).await,
-        Route::AskWithdrawal => ask_withdrawal(wallets, request).await,
+    let asked = asked(request)?;
+    match asked.operation {
+        Operation::SendPacket | Operation::SendPacketForUser => {
+            send_packet(send, request, user_of(request, &asked)?).await
+        }
+        Operation::ClosePacket => close_packet(close, request, asked.packet_id).await,
+        Operation::CloseReference => close_reference(close, request, asked.id).await,
+        Operation::AskWithdrawal => ask_withdrawal(wallets, request).await,
         _ => Err(Problem::route_not_found()),
     }
 }
@@ -91,9 +94,8 @@ async fn ask_withdrawal<T: Table>(wallets: &Wallets<T>, request: &Request) -> Re
 async fn send_packet<T: Table, H: HotStore>(
     send: &SendPacket<T, H>,
     request: &Request,
-    who: Who<'_>,
+    sender: UserId,
 ) -> Result<Answer, Problem> {
-    let sender = user_of(request, who)?;
     let key = idempotency_key(request)?;
     let packet = new_packet(request, sender, send.limits())?;
     match send.send(packet, &key).await? {

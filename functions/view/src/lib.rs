@@ -10,9 +10,9 @@ use lambda_http::{Body, Request, Response};
 use serde::Serialize;
 use shared::domain::{DayZone, PacketId, Reference, Selection, Timestamp, UserId};
 use shared::http::{
-    Answer, ClaimRow, Code, Fields, Keeping, MovementRow, MovementsAsked, MovementsBody, PacketBody, Page, Problem,
-    ReferenceBody, ReportedRow, Route, ShareBody, Totals, Viewer, WalletBody, Who, asker, before_deadline, caller,
-    cursor, movements_asked, operator, optional, page, page_with, parameter, respond, route, selection, selection_of,
+    Answer, Asked, ClaimRow, Code, Fields, Keeping, MovementRow, MovementsAsked, MovementsBody, Operation, PacketBody,
+    Page, Problem, ReferenceBody, ReportedRow, ShareBody, Totals, Viewer, WalletBody, asked, asker, before_deadline,
+    caller, cursor, movements_asked, operator, optional, page, page_with, parameter, respond, selection, selection_of,
     user_of,
 };
 use shared::ports::{HotStore, Table};
@@ -55,62 +55,63 @@ pub async fn handle<T: Table, H: HotStore>(view: &ViewPackets<T, H>, request: Re
 }
 
 async fn answer<T: Table, H: HotStore>(view: &ViewPackets<T, H>, request: &Request) -> Result<Answer, Problem> {
-    match route(request)? {
-        Route::Packet(who, id) => {
-            let viewer = user_of(request, who)?;
-            packet(
-                &shown(view.packet(packet_id(id)?, &viewer, &asker(request, who)?).await?)?,
-                Viewer::User(&viewer),
-                view.now(),
-            )
+    let asked = asked(request)?;
+    match asked.operation {
+        Operation::GetPacket | Operation::GetPacketForUser => {
+            let viewer = user_of(request, &asked)?;
+            let found = view.packet(packet_id(&asked)?, &viewer, &asker(request, &asked)?).await?;
+            packet(&shown(found)?, Viewer::User(&viewer), view.now())
         }
-        Route::AnyPacket(id) => {
+        Operation::GetAnyPacket => {
             operator(request)?;
-            let found = view.any_packet(packet_id(id)?).await?;
+            let found = view.any_packet(packet_id(&asked)?).await?;
             packet(&found.ok_or_else(Problem::packet_not_found)?, Viewer::Operator, view.now())
         }
-        Route::Referenced => {
+        Operation::FindPackets => {
             operator(request)?;
             referenced(view, request, parameter(request, "reference")?).await
         }
-        Route::PacketClaims(who, id) => {
-            let viewer = user_of(request, who)?;
-            packet_claims(view, request, Some((&viewer, who)), packet_id(id)?).await
+        Operation::ListPacketClaims | Operation::ListPacketClaimsForUser => {
+            let viewer = user_of(request, &asked)?;
+            packet_claims(view, request, &asked, Some(&viewer)).await
         }
-        Route::AnyClaims(id) => {
+        Operation::ListAnyPacketClaims => {
             operator(request)?;
-            packet_claims(view, request, None, packet_id(id)?).await
+            packet_claims(view, request, &asked, None).await
         }
-        Route::Share(id, user) => {
-            operator(request)?;
-            let user = user.parse().map_err(|error| Problem::field("user_id", format!("{error}")))?;
-            let found = view.share(packet_id(id)?, &user).await?;
+        Operation::GetShare => {
+            let user = user_of(request, &asked)?;
+            let found = view.share(packet_id(&asked)?, &user).await?;
             Answer::ok(&ShareBody::new(&found.ok_or_else(Problem::packet_not_found)?, &user))
         }
-        Route::ReportedClaims => {
+        Operation::ReportClaims => {
             operator(request)?;
             reported(view.reports(), request, view.currency(), view.day_zone()).await
         }
-        Route::Reference(reference) => {
+        Operation::GetReference => {
             operator(request)?;
-            let (reference, of) = selection_of(request, reference)?;
+            let (reference, of) = selection_of(request, asked.id)?;
             let totals = view.reports().totals(&of).await?;
             Answer::ok(&ReferenceBody::new(&reference, &of.sender, view.currency(), &totals, view.now()))
         }
-        Route::MyWallet => {
+        Operation::GetMyWallet => {
             let user = caller(request)?;
             Answer::ok(&WalletBody::new(&user, &view.wallet(&user).await?, view.currency()))
         }
-        Route::MyMovements => movements_of(view, request, caller(request)?).await,
-        Route::Packets(who) => packets_of(view, request, user_of(request, who)?).await,
-        Route::Claims(who) => claims_of(view, request, user_of(request, who)?).await,
-        Route::Preflight => Ok(Answer::nothing()),
+        Operation::ListMyMovements => movements_of(view, request, caller(request)?).await,
+        Operation::ListMyPackets | Operation::ListPacketsOfUser => {
+            packets_of(view, request, user_of(request, &asked)?).await
+        }
+        Operation::ListMyClaims | Operation::ListClaimsOfUser => {
+            claims_of(view, request, user_of(request, &asked)?).await
+        }
+        Operation::Preflight => Ok(Answer::nothing()),
         _ => Err(Problem::route_not_found()),
     }
 }
 
-fn packet_id(text: &str) -> Result<PacketId, Problem> {
-    text.parse().map_err(|_| Problem::packet_not_found())
+fn packet_id(asked: &Asked) -> Result<PacketId, Problem> {
+    asked.packet_id.parse().map_err(|_| Problem::packet_not_found())
 }
 
 fn shown<V>(viewed: Viewed<V>) -> Result<V, Problem> {
@@ -132,9 +133,10 @@ fn packet(view: &PacketView, viewer: Viewer, now: Timestamp) -> Result<Answer, P
 async fn packet_claims<T: Table, H: HotStore>(
     view: &ViewPackets<T, H>,
     request: &Request,
-    viewer: Option<(&UserId, Who<'_>)>,
-    id: PacketId,
+    asked: &Asked<'_>,
+    viewer: Option<&UserId>,
 ) -> Result<Answer, Problem> {
+    let id = packet_id(asked)?;
     let mut fields = Fields::default();
     let newest = |text: &str| match text {
         "slip" => Some(false),
@@ -153,10 +155,9 @@ async fn packet_claims<T: Table, H: HotStore>(
         (Order::Slip, format!("claims of packet {id}"))
     };
     let Page { limit, cursor } = page_with(fields, request, &list)?;
-    let asked = ClaimsAsked { order, cursor, limit };
-    let by = viewer.map_or(Ok(Asker::Operator), |(_, who)| asker(request, who))?;
-    let ClaimsView { terms, claims, newest, is_final } =
-        shown(view.claims(id, viewer.map(|(user, _)| user), &by, &asked).await?)?;
+    let by = viewer.map_or(Ok(Asker::Operator), |_| asker(request, asked))?;
+    let part = ClaimsAsked { order, cursor, limit };
+    let ClaimsView { terms, claims, newest, is_final } = shown(view.claims(id, viewer, &by, &part).await?)?;
     let encode = |place: &_| Page::encode(&list, place);
     let answer = Answer::ok(&ClaimsBody {
         claims: claims.rows.iter().map(|claim| ClaimRow::of_packet(claim, &terms.currency)).collect(),

@@ -11,9 +11,9 @@ use shared::domain::{
     WithdrawalEnd,
 };
 use shared::http::{
-    Answer, Code, Fields, Int, LimitsBody, MovementRow, MovementsAsked, MovementsBody, Page, Problem, ReceiverBody,
-    Route, SendingBody, SuspensionBody, Viewer, WalletBody, WithdrawalBody, WithdrawalRow, WithdrawalsBody,
-    before_deadline, movements_asked, operator, optional, page_with, parse_body, respond, route, suspension_asked,
+    Answer, Asked, Code, Fields, Int, LimitsBody, MovementRow, MovementsAsked, MovementsBody, Operation, Page, Problem,
+    ReceiverBody, SendingBody, SuspensionBody, Viewer, WalletBody, WithdrawalBody, WithdrawalRow, WithdrawalsBody,
+    asked, before_deadline, movements_asked, operator, optional, page_with, parse_body, respond, suspension_asked,
     withdrawal_made, withdrawal_of_operator, withdrawal_posted, withdrawal_voided,
 };
 use shared::ledger::{DepositOutcome, EndOutcome};
@@ -43,21 +43,22 @@ pub async fn handle<T: Table>(wallets: &Wallets<T>, request: Request) -> Respons
 }
 
 async fn answer<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Answer, Problem> {
-    let route = route(request)?;
+    let asked = asked(request)?;
     let by = operator(request)?;
-    match route {
-        Route::Deposit(user, id) => {
+    let Asked { user_id: user, id, .. } = asked;
+    match asked.operation {
+        Operation::Deposit => {
             let (user, id, amount) = deposit(request, user, id)?;
             let outcome = wallets.deposit(&user, &id, amount, Some(&by)).await?;
             deposited(wallets, &user, outcome).await
         }
-        Route::Withdrawal(user, id) => {
+        Operation::Withdraw => {
             let (user, asked) = withdrawal_of_operator(request, user, id)?;
             let outcome = wallets.withdraw(&user, &asked, Some(&by)).await?;
             let (status, made) = withdrawal_made(outcome)?;
             shown(wallets, status, &made).await
         }
-        Route::ViewWithdrawal(user, id) => {
+        Operation::GetWithdrawal => {
             let user = user_id(user)?;
             let found = match id.parse() {
                 Ok(id) => wallets.withdrawal(&user, &id).await?,
@@ -66,55 +67,55 @@ async fn answer<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Ans
             let found = found.ok_or_else(withdrawal_not_found)?;
             shown(wallets, StatusCode::OK, &found).await
         }
-        Route::PostWithdrawal(user, id) => {
+        Operation::PostWithdrawal => {
             let (user, id, amount) = withdrawal_posted(request, user, id)?;
             end(wallets, &user, &id, WithdrawalEnd::Post(amount), &by).await
         }
-        Route::VoidWithdrawal(user, id) => {
+        Operation::VoidWithdrawal => {
             let (user, id, reason) = withdrawal_voided(request, user, id)?;
             end(wallets, &user, &id, WithdrawalEnd::Void(reason), &by).await
         }
-        Route::PendingWithdrawals => pending_withdrawals(wallets, request).await,
-        Route::Wallet(user) => {
+        Operation::ListWithdrawals => pending_withdrawals(wallets, request).await,
+        Operation::GetWallet => {
             let user = user_id(user)?;
             let (wallet, suspension) = wallets.account(&user).await?;
             Answer::ok(&WalletBody::new(&user, &wallet, wallets.currency()).with_suspension(suspension.as_ref()))
         }
-        Route::Suspend(user) => {
+        Operation::SuspendUser => {
             let (user, reason, grabs) = suspension(request, user)?;
             let suspension = wallets.suspend(&user, reason, grabs, Some(&by)).await?;
             Answer::ok(&SuspendedBody { user_id: &user, suspension: SuspensionBody::new(&suspension) })
         }
-        Route::LiftSuspension(user) => {
+        Operation::LiftSuspension => {
             wallets.lift_suspension(&user_id(user)?).await?;
             Ok(Answer::nothing())
         }
-        Route::Limits(user) => {
+        Operation::GetUserLimits => {
             let user = user_id(user)?;
             Answer::ok(&LimitsBody::new(&user, wallets.limits(&user).await?.as_ref()))
         }
-        Route::SetLimits(user) => {
+        Operation::SetUserLimits => {
             let (user, [daily_sent_max, deposit_max]) = limits(request, user)?;
             let limits = wallets.set_limits(&user, daily_sent_max, deposit_max, Some(&by)).await?;
             Answer::ok(&LimitsBody::new(&user, Some(&limits)))
         }
-        Route::Sending => Answer::ok(&SendingBody::new(wallets.sending().await?.as_ref())),
-        Route::DecideSending => {
+        Operation::GetSending => Answer::ok(&SendingBody::new(wallets.sending().await?.as_ref())),
+        Operation::DecideSending => {
             let (paused, reason) = sending(request)?;
             let decision = wallets.decide_sending(paused, reason, Some(&by)).await?;
             Answer::ok(&SendingBody::new(Some(&decision)))
         }
-        Route::Receiver => {
+        Operation::GetWebhooks => {
             let (receiver, now) = wallets.receiver().await?;
             Answer::ok(&ReceiverBody::new(&receiver, now))
         }
-        Route::EnableReceiver => {
+        Operation::EnableWebhooks => {
             let body: ReceiverAsked = parse_body(request, BODY_BYTES_MAX)?
                 .ok_or_else(|| Problem::new(Code::InvalidRequest, "The body must be a JSON object."))?;
             let (receiver, now) = wallets.enable_receiver(body.enabled).await?;
             Answer::ok(&ReceiverBody::new(&receiver, now))
         }
-        Route::Movements(user) => movements(wallets, request, user_id(user)?).await,
+        Operation::ListMovements => movements(wallets, request, user_id(user)?).await,
         _ => Err(Problem::route_not_found()),
     }
 }

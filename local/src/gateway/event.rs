@@ -88,7 +88,6 @@ pub fn event(parts: Parts, raw_path: &str, matched: Match, body: &[u8], origin: 
     event.raw_query_string = Some(parts.uri.query().unwrap_or_default().to_owned());
     event.cookies = cookies;
     event.headers = headers;
-    event.path_parameters = matched.parameters;
     event.request_context = context;
     match std::str::from_utf8(body) {
         Ok("") => {}
@@ -138,7 +137,7 @@ fn authorizer(raw_path: &str, headers: &HeaderMap) -> Option<ApiGatewayRequestAu
 /// The user for whom a request is, or who makes it.
 pub fn user<'a>(parts: &'a Parts, matched: &'a Match) -> Option<&'a str> {
     let caller = || parts.headers.get(USER_HEADER).and_then(|user| user.to_str().ok());
-    matched.parameters.get("user_id").map(String::as_str).or_else(caller)
+    Some(&*matched.user_id).filter(|id| !id.is_empty()).or_else(caller)
 }
 
 /// The headers as API Gateway passes them on: one value per name, several values joined with commas, cookies separate.

@@ -11,9 +11,9 @@ use hyper::body::Bytes;
 use lambda_http::Body;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use shared::http::{Code, whole};
+use shared::http::{Code, ROUTES, whole};
 
-use super::{Failed, Invoke, ROUTES, problem};
+use super::{Failed, Invoke, problem};
 use crate::sandbox::{ADVANCE_MAX, Rule, Sandbox};
 use crate::webhooks::sqs::{self, SqsError};
 

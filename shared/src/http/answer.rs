@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::problem::{Code, Problem};
 use super::request::{request_id, signer, user_of_token};
-use super::route::{Route, route};
+use super::route::asked;
 use crate::domain::{PacketId, Timestamp};
 use crate::logs;
 use crate::service::Failure;
@@ -188,8 +188,8 @@ pub fn respond(request: &Request, result: Result<Answer, Problem>, took: Duratio
             if let Some(seconds) = problem.retry_after_s {
                 headers.push((RETRY_AFTER, HeaderValue::from(seconds)));
             }
-            if let Some(methods) = problem.allow {
-                headers.push((ALLOW, HeaderValue::from_static(methods)));
+            if let Some(methods) = problem.allow.as_deref().and_then(|methods| methods.parse().ok()) {
+                headers.push((ALLOW, methods));
             }
             // A problem's body has only strings and numbers, which always serialize.
             let body = serde_json::to_vec(&problem.body(id)).unwrap_or_default();
@@ -208,16 +208,17 @@ fn log(request: &Request, result: &Result<Answer, Problem>, took: Duration) {
     }
     let request_id = request_id(request);
     // A malformed id is any text that a client chose, so it is not logged.
-    let route = route(request).ok();
+    let asked = asked(request).ok();
     let packet_id = match result {
         Ok(Answer { packet_id: Some(id), .. }) => Some(*id),
-        _ => route.and_then(Route::packet_id).and_then(|id| id.parse().ok()),
+        _ => asked.and_then(|asked| asked.packet_id.parse().ok()),
     };
     let packet_id = packet_id.map(tracing::field::display::<PacketId>);
     let by = signer(request).map(tracing::field::display);
-    let operation = route.map(Route::operation);
+    let operation = asked.map(|asked| tracing::field::display(asked.operation));
     // The user in the path of the operator's request, or the caller. Logs have no other name of a user.
-    let user = route.and_then(Route::user_id).map_or_else(|| user_of_token(request).ok(), |id| id.parse().ok());
+    let named = asked.map(|asked| asked.user_id).filter(|id| !id.is_empty());
+    let user = named.map_or_else(|| user_of_token(request).ok(), |id| id.parse().ok());
     let user = user.and_then(|user| logs::name_of(&user));
     let duration_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
     let (outcome, slip, cause) = match result {

@@ -12,7 +12,7 @@ use lambda_http::Request;
 
 use super::edge_key::EdgeKey;
 use super::problem::{Code, Limit, Problem};
-use super::route::{Route, route, without_base_path};
+use super::route::{Operation, asked, without_base_path};
 use crate::domain::{Timestamp, UserId, UserRates};
 
 /// After so many requests, users who made none for a while are forgotten.
@@ -115,7 +115,7 @@ impl<C: Clock + Clone> UserMeter<C> {
 /// Counts a request of `user`, and refuses one who asks too often.
 pub(super) fn within_rate(request: &Request, user: &UserId) -> Result<(), Problem> {
     let Some(meter) = request.extensions().get::<Arc<UserMeter>>() else { return Ok(()) };
-    let is_grab = matches!(route(request), Ok(Route::Grab(..)));
+    let is_grab = asked(request).is_ok_and(|asked| asked.operation == Operation::GrabPacket);
     meter.count(user, is_grab).map_err(|(limit, wait)| Problem {
         limit: Some(Box::new(limit)),
         // It is rounded up.

@@ -25,7 +25,7 @@ pub use page::{
 };
 pub use problem::{Code, FieldError, Limit, Problem};
 pub use request::{asker, caller, idempotency_key, operator, user_of};
-pub use route::{Route, Who, route};
+pub use route::{Asked, Function, Operation, ROUTES, Route, asked, find};
 pub use runtime::run;
 pub use views::{
     ClaimRow, LimitsBody, MineView, MovementRow, MovementsBody, PacketBody, ReceiverBody, ReferenceBody, ReportedRow,

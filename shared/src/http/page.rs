@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::body::Fields;
 use super::problem::{Code, Problem};
-use super::route::route;
+use super::route::asked;
 use crate::domain::{MovementFilter, MovementKind, Reference, Selection, Timestamp, UserId};
 
 /// The piece of a list that a request asks for.
@@ -47,7 +47,7 @@ fn fingerprint(list: &str, place: &str) -> [u8; LIST_BYTES] {
 
 /// Refuses a query with a parameter that the route does not know, or with one twice.
 pub(super) fn check_query(request: &Request) -> Result<(), Problem> {
-    let known = route(request)?.parameters();
+    let known = asked(request)?.query;
     let Some(query) = request.query_string_parameters_ref() else { return Ok(()) };
     let names: BTreeSet<&str> = query.iter().map(|(name, _)| name).collect();
     let mut fields = Fields::default();

@@ -176,7 +176,7 @@ pub struct Problem {
     /// Seconds to wait before a retry.
     pub retry_after_s: Option<u64>,
     /// The methods of the route.
-    pub allow: Option<&'static str>,
+    pub allow: Option<Box<str>>,
     /// The limit that refused it.
     pub limit: Option<Box<Limit>>,
     /// When a used-up limit begins anew.

@@ -7,7 +7,7 @@ use super::edge_key::came_through;
 use super::entrance::Subject;
 use super::page::check_query;
 use super::problem::{Code, Problem};
-use super::route::Who;
+use super::route::Asked;
 use crate::domain::{IdError, IdempotencyKey, Signer, UserId};
 use crate::service::Asker;
 
@@ -78,15 +78,13 @@ pub(super) fn signer(request: &Request) -> Option<Signer> {
     iam.user_arn.as_deref()?.parse().ok()
 }
 
-/// The user whose request it is. Only the operator's request can name one in its path.
-pub fn user_of(request: &Request, who: Who) -> Result<UserId, Problem> {
-    match who {
-        Who::Caller => caller(request),
-        Who::User(id) => {
-            operator(request)?;
-            id.parse().map_err(|error| Problem::field("user_id", format!("{error}")))
-        }
+/// The user whose request it is: the one in its path, for whom the operator makes it, or the caller.
+pub fn user_of(request: &Request, asked: &Asked) -> Result<UserId, Problem> {
+    if asked.user_id.is_empty() {
+        return caller(request);
     }
+    operator(request)?;
+    asked.user_id.parse().map_err(|error| Problem::field("user_id", format!("{error}")))
 }
 
 /// The value of a header that a request may have once. API Gateway joins two with a comma, which no value of these headers has.
@@ -100,9 +98,11 @@ fn single<'a>(request: &'a Request, name: &str) -> Result<Option<&'a HeaderValue
     Ok(value)
 }
 
-/// On whose word `who` asks for a packet.
-pub fn asker(request: &Request, who: Who) -> Result<Asker, Problem> {
-    let Who::Caller = who else { return Ok(Asker::Operator) };
+/// On whose word a packet is asked for.
+pub fn asker(request: &Request, asked: &Asked) -> Result<Asker, Problem> {
+    if !asked.user_id.is_empty() {
+        return Ok(Asker::Operator);
+    }
     let ticket = single(request, "Grab-Ticket")?;
     Ok(Asker::User(ticket.map(|value| value.to_str().unwrap_or_default().into())))
 }

@@ -1,198 +1,234 @@
+//! The operations of the API with their routes and functions. openapi.yaml is the contract; a test compares this list with it.
+
+use std::fmt;
+
 use lambda_http::http::Method;
 use lambda_http::http::header::{ACCESS_CONTROL_REQUEST_METHOD, ORIGIN};
 use lambda_http::{Request, RequestExt};
 
+use self::Function::{Grab, Send, View, Wallet};
 use super::problem::{Code, Problem};
 
-/// Whose request it is. The text in the path is not checked yet.
+/// A function that answers requests.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Who<'a> {
-    /// That of the signed-in user who makes it.
-    Caller,
-    /// That of the user in the path, for whom the operator makes it.
-    User(&'a str),
+pub enum Function {
+    /// Sends packets, and closes them for the operator; takes users' requests for withdrawals.
+    Send,
+    /// Grabs slips.
+    Grab,
+    /// Shows packets, claims and the caller's own wallet; any packet to the operator.
+    View,
+    /// Moves money and shows wallets for the operator.
+    Wallet,
 }
 
-/// A route of the API, with the texts in its path. They are not checked yet.
-///
-/// Each route that has a [`Who`] exists twice: for the caller, and under `/users/{user_id}` for the operator. A HEAD has the route of
-/// its GET: the gateway sends the answer's head only.
+impl Function {
+    /// The name of its program.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Send => "send",
+            Grab => "grab",
+            View => "view",
+            Wallet => "wallet",
+        }
+    }
+}
+
+/// An operation, as openapi.yaml names and describes it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Route<'a> {
-    /// `POST /packets`, `POST /users/{user_id}/packets`
-    Send(Who<'a>),
-    /// `POST /packets/{packet_id}/grab`, `POST /users/{user_id}/packets/{packet_id}/grab`
-    Grab(Who<'a>, &'a str),
-    /// `GET /packets/{packet_id}`, `GET /users/{user_id}/packets/{packet_id}`
-    Packet(Who<'a>, &'a str),
-    /// `GET /packets/{packet_id}/claims`, `GET /users/{user_id}/packets/{packet_id}/claims`
-    PacketClaims(Who<'a>, &'a str),
-    /// `GET /me/wallet`
-    MyWallet,
-    /// `GET /me/packets`, `GET /users/{user_id}/packets`
-    Packets(Who<'a>),
-    /// `GET /me/claims`, `GET /users/{user_id}/claims`
-    Claims(Who<'a>),
-    /// `GET /me/movements`
-    MyMovements,
-    /// `GET /operator/packets/{packet_id}`
-    AnyPacket(&'a str),
-    /// `GET /operator/packets/{packet_id}/claims`
-    AnyClaims(&'a str),
-    /// `GET /operator/packets/{packet_id}/users/{user_id}`
-    Share(&'a str, &'a str),
-    /// `GET /operator/packets`
-    Referenced,
-    /// `POST /operator/packets/{packet_id}/close`
-    Close(&'a str),
-    /// `GET /operator/claims`
-    ReportedClaims,
-    /// `GET /operator/references/{reference}`
-    Reference(&'a str),
-    /// `POST /operator/references/{reference}/close`
-    CloseReference(&'a str),
-    /// `PUT /wallets/{user_id}/deposits/{deposit_id}`
-    Deposit(&'a str, &'a str),
-    /// `PUT /wallets/{user_id}/withdrawals/{withdrawal_id}`
-    Withdrawal(&'a str, &'a str),
-    /// `GET /wallets/{user_id}/withdrawals/{withdrawal_id}`
-    ViewWithdrawal(&'a str, &'a str),
-    /// `POST /wallets/{user_id}/withdrawals/{withdrawal_id}/post`
-    PostWithdrawal(&'a str, &'a str),
-    /// `POST /wallets/{user_id}/withdrawals/{withdrawal_id}/void`
-    VoidWithdrawal(&'a str, &'a str),
-    /// `GET /operator/withdrawals`
-    PendingWithdrawals,
-    /// `POST /me/withdrawals`
+#[expect(missing_docs, reason = "openapi.yaml describes them")]
+pub enum Operation {
+    SendPacket,
+    GrabPacket,
+    GetPacket,
+    ListPacketClaims,
+    GetMyWallet,
+    ListMyPackets,
+    ListMyClaims,
+    ListMyMovements,
     AskWithdrawal,
-    /// `GET /wallets/{user_id}`
-    Wallet(&'a str),
-    /// `GET /wallets/{user_id}/movements`
-    Movements(&'a str),
-    /// `PUT /operator/users/{user_id}/suspension`
-    Suspend(&'a str),
-    /// `DELETE /operator/users/{user_id}/suspension`
-    LiftSuspension(&'a str),
-    /// `PUT /operator/users/{user_id}/limits`
-    SetLimits(&'a str),
-    /// `GET /operator/users/{user_id}/limits`
-    Limits(&'a str),
-    /// `GET /operator/sending`
-    Sending,
-    /// `PUT /operator/sending`
+    ListPacketsOfUser,
+    SendPacketForUser,
+    GrabPacketForUser,
+    GetPacketForUser,
+    ListPacketClaimsForUser,
+    ListClaimsOfUser,
+    GetWallet,
+    ListMovements,
+    Deposit,
+    GetWithdrawal,
+    Withdraw,
+    PostWithdrawal,
+    VoidWithdrawal,
+    FindPackets,
+    GetAnyPacket,
+    ListAnyPacketClaims,
+    GetShare,
+    ClosePacket,
+    ReportClaims,
+    GetReference,
+    CloseReference,
+    ListWithdrawals,
+    SuspendUser,
+    LiftSuspension,
+    GetUserLimits,
+    SetUserLimits,
+    GetSending,
     DecideSending,
-    /// `GET /operator/webhooks`
-    Receiver,
-    /// `PUT /operator/webhooks`
-    EnableReceiver,
+    GetWebhooks,
+    EnableWebhooks,
     /// A browser asks whether a page of another origin may call. API Gateway adds the headers that say so, but a browser reads
     /// them only in an answer of 2xx.
     Preflight,
 }
 
-impl<'a> Route<'a> {
-    /// The packet in the path.
-    pub const fn packet_id(self) -> Option<&'a str> {
-        match self {
-            Self::Grab(_, id)
-            | Self::Packet(_, id)
-            | Self::PacketClaims(_, id)
-            | Self::AnyPacket(id)
-            | Self::AnyClaims(id)
-            | Self::Share(id, _)
-            | Self::Close(id) => Some(id),
-            _ => None,
-        }
+/// The `operationId` of openapi.yaml. Logs have it.
+impl fmt::Display for Operation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = format!("{self:?}");
+        let (first, rest) = name.split_at(1);
+        write!(formatter, "{}{rest}", first.to_ascii_lowercase())
     }
+}
 
-    /// The parameters of the query that it has.
-    pub(super) const fn parameters(self) -> &'static [&'static str] {
-        match self {
-            Self::PacketClaims(..) | Self::AnyClaims(_) => &["order", "after", "limit", "cursor"],
-            Self::Packets(_) | Self::Claims(_) => &["limit", "cursor"],
-            Self::MyMovements | Self::Movements(_) => &["from", "to", "kind", "limit", "cursor"],
-            Self::Referenced => &["reference", "limit", "cursor"],
-            Self::ReportedClaims => &["sender_id", "reference", "limit_key", "limit", "cursor"],
-            Self::Reference(_) | Self::CloseReference(_) => &["sender_id"],
-            Self::PendingWithdrawals => &["state", "before", "limit", "cursor"],
-            _ => &[],
-        }
-    }
+/// A route of the API.
+#[derive(Clone, Copy, Debug)]
+pub struct Route {
+    /// The method. A HEAD has the route of its GET: the gateway sends the answer's head only.
+    pub method: &'static str,
+    /// The path, with its parameters in braces.
+    pub path: &'static str,
+    /// What it does.
+    pub operation: Operation,
+    /// The function that answers.
+    pub function: Function,
+    /// The parameters of its query.
+    pub query: &'static [&'static str],
+}
 
-    /// Its name: the `operationId` of openapi.yaml. Logs have it.
-    pub const fn operation(self) -> &'static str {
-        match self {
-            Self::Send(Who::Caller) => "sendPacket",
-            Self::Send(Who::User(_)) => "sendPacketForUser",
-            Self::Grab(Who::Caller, _) => "grabPacket",
-            Self::Grab(Who::User(_), _) => "grabPacketForUser",
-            Self::Packet(Who::Caller, _) => "getPacket",
-            Self::Packet(Who::User(_), _) => "getPacketForUser",
-            Self::PacketClaims(Who::Caller, _) => "listPacketClaims",
-            Self::PacketClaims(Who::User(_), _) => "listPacketClaimsForUser",
-            Self::MyWallet => "getMyWallet",
-            Self::Packets(Who::Caller) => "listMyPackets",
-            Self::Packets(Who::User(_)) => "listPacketsOfUser",
-            Self::Claims(Who::Caller) => "listMyClaims",
-            Self::Claims(Who::User(_)) => "listClaimsOfUser",
-            Self::MyMovements => "listMyMovements",
-            Self::AnyPacket(_) => "getAnyPacket",
-            Self::AnyClaims(_) => "listAnyPacketClaims",
-            Self::Share(..) => "getShare",
-            Self::Referenced => "findPackets",
-            Self::Close(_) => "closePacket",
-            Self::ReportedClaims => "reportClaims",
-            Self::Reference(_) => "getReference",
-            Self::CloseReference(_) => "closeReference",
-            Self::Deposit(..) => "deposit",
-            Self::Withdrawal(..) => "withdraw",
-            Self::ViewWithdrawal(..) => "getWithdrawal",
-            Self::PostWithdrawal(..) => "postWithdrawal",
-            Self::VoidWithdrawal(..) => "voidWithdrawal",
-            Self::PendingWithdrawals => "listWithdrawals",
-            Self::AskWithdrawal => "askWithdrawal",
-            Self::Wallet(_) => "getWallet",
-            Self::Movements(_) => "listMovements",
-            Self::Suspend(_) => "suspendUser",
-            Self::LiftSuspension(_) => "liftSuspension",
-            Self::SetLimits(_) => "setUserLimits",
-            Self::Limits(_) => "getUserLimits",
-            Self::Sending => "getSending",
-            Self::DecideSending => "decideSending",
-            Self::Receiver => "getWebhooks",
-            Self::EnableReceiver => "enableWebhooks",
-            Self::Preflight => "preflight",
-        }
-    }
+const fn route(
+    method: &'static str,
+    path: &'static str,
+    operation: Operation,
+    function: Function,
+    query: &'static [&'static str],
+) -> Route {
+    Route { method, path, operation, function, query }
+}
 
+const PAGE: &[&str] = &["limit", "cursor"];
+const CLAIMS: &[&str] = &["order", "after", "limit", "cursor"];
+const MOVEMENTS: &[&str] = &["from", "to", "kind", "limit", "cursor"];
+
+/// All routes. Those of a path have the order in which `Allow` names their methods.
+pub const ROUTES: [Route; 39] = [
+    route("POST", "/packets", Operation::SendPacket, Send, &[]),
+    route("POST", "/packets/{packet_id}/grab", Operation::GrabPacket, Grab, &[]),
+    route("GET", "/packets/{packet_id}", Operation::GetPacket, View, &[]),
+    route("GET", "/packets/{packet_id}/claims", Operation::ListPacketClaims, View, CLAIMS),
+    route("GET", "/me/wallet", Operation::GetMyWallet, View, &[]),
+    route("GET", "/me/packets", Operation::ListMyPackets, View, PAGE),
+    route("GET", "/me/claims", Operation::ListMyClaims, View, PAGE),
+    route("GET", "/me/movements", Operation::ListMyMovements, View, MOVEMENTS),
+    route("POST", "/me/withdrawals", Operation::AskWithdrawal, Send, &[]),
+    route("GET", "/users/{user_id}/packets", Operation::ListPacketsOfUser, View, PAGE),
+    route("POST", "/users/{user_id}/packets", Operation::SendPacketForUser, Send, &[]),
+    route("POST", "/users/{user_id}/packets/{packet_id}/grab", Operation::GrabPacketForUser, Grab, &[]),
+    route("GET", "/users/{user_id}/packets/{packet_id}", Operation::GetPacketForUser, View, &[]),
+    route("GET", "/users/{user_id}/packets/{packet_id}/claims", Operation::ListPacketClaimsForUser, View, CLAIMS),
+    route("GET", "/users/{user_id}/claims", Operation::ListClaimsOfUser, View, PAGE),
+    route("GET", "/wallets/{user_id}", Operation::GetWallet, Wallet, &[]),
+    route("GET", "/wallets/{user_id}/movements", Operation::ListMovements, Wallet, MOVEMENTS),
+    route("PUT", "/wallets/{user_id}/deposits/{deposit_id}", Operation::Deposit, Wallet, &[]),
+    route("GET", "/wallets/{user_id}/withdrawals/{withdrawal_id}", Operation::GetWithdrawal, Wallet, &[]),
+    route("PUT", "/wallets/{user_id}/withdrawals/{withdrawal_id}", Operation::Withdraw, Wallet, &[]),
+    route("POST", "/wallets/{user_id}/withdrawals/{withdrawal_id}/post", Operation::PostWithdrawal, Wallet, &[]),
+    route("POST", "/wallets/{user_id}/withdrawals/{withdrawal_id}/void", Operation::VoidWithdrawal, Wallet, &[]),
+    route("GET", "/operator/packets", Operation::FindPackets, View, &["reference", "limit", "cursor"]),
+    route("GET", "/operator/packets/{packet_id}", Operation::GetAnyPacket, View, &[]),
+    route("GET", "/operator/packets/{packet_id}/claims", Operation::ListAnyPacketClaims, View, CLAIMS),
+    route("GET", "/operator/packets/{packet_id}/users/{user_id}", Operation::GetShare, View, &[]),
+    route("POST", "/operator/packets/{packet_id}/close", Operation::ClosePacket, Send, &[]),
+    route(
+        "GET",
+        "/operator/claims",
+        Operation::ReportClaims,
+        View,
+        &["sender_id", "reference", "limit_key", "limit", "cursor"],
+    ),
+    route("GET", "/operator/references/{reference}", Operation::GetReference, View, &["sender_id"]),
+    route("POST", "/operator/references/{reference}/close", Operation::CloseReference, Send, &["sender_id"]),
+    route("GET", "/operator/withdrawals", Operation::ListWithdrawals, Wallet, &["state", "before", "limit", "cursor"]),
+    route("PUT", "/operator/users/{user_id}/suspension", Operation::SuspendUser, Wallet, &[]),
+    route("DELETE", "/operator/users/{user_id}/suspension", Operation::LiftSuspension, Wallet, &[]),
+    route("GET", "/operator/users/{user_id}/limits", Operation::GetUserLimits, Wallet, &[]),
+    route("PUT", "/operator/users/{user_id}/limits", Operation::SetUserLimits, Wallet, &[]),
+    route("GET", "/operator/sending", Operation::GetSending, Wallet, &[]),
+    route("PUT", "/operator/sending", Operation::DecideSending, Wallet, &[]),
+    route("GET", "/operator/webhooks", Operation::GetWebhooks, Wallet, &[]),
+    route("PUT", "/operator/webhooks", Operation::EnableWebhooks, Wallet, &[]),
+];
+
+/// What a request asks for, with the texts in its path. They are not checked yet. A text is empty if the path has none: a parameter
+/// has at least one character, as at API Gateway.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Asked<'a> {
+    /// What it is.
+    pub operation: Operation,
     /// The user in the path. Only the operator's routes have one.
-    pub const fn user_id(self) -> Option<&'a str> {
-        match self {
-            Self::Send(Who::User(id))
-            | Self::Grab(Who::User(id), _)
-            | Self::Packet(Who::User(id), _)
-            | Self::PacketClaims(Who::User(id), _)
-            | Self::Packets(Who::User(id))
-            | Self::Claims(Who::User(id))
-            | Self::Deposit(id, _)
-            | Self::Withdrawal(id, _)
-            | Self::ViewWithdrawal(id, _)
-            | Self::PostWithdrawal(id, _)
-            | Self::VoidWithdrawal(id, _)
-            | Self::Wallet(id)
-            | Self::Movements(id)
-            | Self::Share(_, id)
-            | Self::Suspend(id)
-            | Self::LiftSuspension(id)
-            | Self::SetLimits(id)
-            | Self::Limits(id) => Some(id),
-            _ => None,
+    pub user_id: &'a str,
+    /// The packet in the path.
+    pub packet_id: &'a str,
+    /// The id of a deposit or withdrawal in the path, or the reference of packets.
+    pub id: &'a str,
+    /// The parameters of the query that it may have.
+    pub(super) query: &'static [&'static str],
+}
+
+impl<'a> Asked<'a> {
+    const fn new(operation: Operation) -> Self {
+        Self { operation, user_id: "", packet_id: "", id: "", query: &[] }
+    }
+
+    /// What a request for a path asks by this route, if the path is the route's.
+    fn at(route: &Route, path: &'a str) -> Option<Self> {
+        let mut asked = Self { query: route.query, ..Self::new(route.operation) };
+        let (mut given, mut wanted) = (path.split('/'), route.path.split('/'));
+        loop {
+            match (wanted.next(), given.next()) {
+                (None, None) => return Some(asked),
+                (Some(wanted), Some(given)) if wanted.starts_with('{') && !given.is_empty() => match wanted {
+                    "{user_id}" => asked.user_id = given,
+                    "{packet_id}" => asked.packet_id = given,
+                    _ => asked.id = given,
+                },
+                (Some(wanted), Some(given)) if wanted == given => {}
+                _ => return None,
+            }
         }
     }
 }
 
-/// The methods of a path that can only be read.
-const READ: &str = "GET, HEAD";
+/// The route of a method and a decoded path, and what it asks for.
+///
+/// # Errors
+/// The methods that the path has; none if no route has it.
+pub fn find<'a>(method: &str, path: &'a str) -> Result<(&'static Route, Asked<'a>), Vec<&'static str>> {
+    let listed = if method == "HEAD" { "GET" } else { method };
+    let mut allowed = Vec::new();
+    for route in &ROUTES {
+        let Some(asked) = Asked::at(route, path) else { continue };
+        if route.method == listed {
+            return Ok((route, asked));
+        }
+        allowed.push(route.method);
+        if route.method == "GET" {
+            allowed.push("HEAD");
+        }
+    }
+    Err(allowed)
+}
 
 /// The request without the base path, if its path has that. At a custom domain API Gateway leaves a mapping's path in it; at the
 /// API's own address there is none.
@@ -205,92 +241,27 @@ pub(super) fn without_base_path(request: Request, base_path: &str) -> Request {
     }
 }
 
-/// The route of a request. Every function asks for it: API Gateway's `$default` route sends the requests that match no other
-/// route to one of them.
+/// What a request asks for. Every function asks: API Gateway hands it whatever is below its paths, and one of them what has no route.
 ///
 /// # Errors
 /// `route-not-found`; `method-not-allowed`.
-pub fn route(request: &Request) -> Result<Route<'_>, Problem> {
+pub fn asked(request: &Request) -> Result<Asked<'_>, Problem> {
     let headers = request.headers();
     if *request.method() == Method::OPTIONS
         && headers.contains_key(ORIGIN)
         && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
     {
-        return Ok(Route::Preflight);
+        return Ok(Asked::new(Operation::Preflight));
     }
-    let path = request.raw_http_path().strip_prefix('/').ok_or_else(Problem::route_not_found)?;
-    let segments: Vec<&str> = path.split('/').collect();
-    // A parameter has at least one character, as at API Gateway.
-    if segments.contains(&"") {
-        return Err(Problem::route_not_found());
+    match find(request.method().as_str(), request.raw_http_path()) {
+        Ok((_, asked)) => Ok(asked),
+        Err(methods) if methods.is_empty() => Err(Problem::route_not_found()),
+        Err(methods) => {
+            let allow = methods.join(", ");
+            let detail = format!("This route allows only {allow}.");
+            Err(Problem { allow: Some(allow.into()), ..Problem::new(Code::MethodNotAllowed, detail) })
+        }
     }
-    let (allow, route) = match segments[..] {
-        ["users", user, "packets"] => {
-            let who = Who::User(user);
-            let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-            ("GET, HEAD, POST", if is_read { Route::Packets(who) } else { Route::Send(who) })
-        }
-        ["users", user, "claims"] => (READ, Route::Claims(Who::User(user))),
-        ["users", user, "packets", ref rest @ ..] => of_packet(Who::User(user), rest)?,
-        ["packets"] => ("POST", Route::Send(Who::Caller)),
-        ["packets", ref rest @ ..] => of_packet(Who::Caller, rest)?,
-        ["me", "wallet"] => (READ, Route::MyWallet),
-        ["me", "packets"] => (READ, Route::Packets(Who::Caller)),
-        ["me", "claims"] => (READ, Route::Claims(Who::Caller)),
-        ["me", "movements"] => (READ, Route::MyMovements),
-        ["operator", "packets"] => (READ, Route::Referenced),
-        ["operator", "packets", id] => (READ, Route::AnyPacket(id)),
-        ["operator", "packets", id, "claims"] => (READ, Route::AnyClaims(id)),
-        ["operator", "packets", id, "users", user] => (READ, Route::Share(id, user)),
-        ["operator", "packets", id, "close"] => ("POST", Route::Close(id)),
-        ["operator", "claims"] => (READ, Route::ReportedClaims),
-        ["operator", "references", reference] => (READ, Route::Reference(reference)),
-        ["operator", "references", reference, "close"] => ("POST", Route::CloseReference(reference)),
-        ["operator", "users", user, "suspension"] => {
-            let is_end = *request.method() == Method::DELETE;
-            ("PUT, DELETE", if is_end { Route::LiftSuspension(user) } else { Route::Suspend(user) })
-        }
-        ["operator", "users", user, "limits"] => {
-            let is_write = *request.method() == Method::PUT;
-            ("GET, HEAD, PUT", if is_write { Route::SetLimits(user) } else { Route::Limits(user) })
-        }
-        ["operator", "sending"] => {
-            let is_write = *request.method() == Method::PUT;
-            ("GET, HEAD, PUT", if is_write { Route::DecideSending } else { Route::Sending })
-        }
-        ["operator", "webhooks"] => {
-            let is_write = *request.method() == Method::PUT;
-            ("GET, HEAD, PUT", if is_write { Route::EnableReceiver } else { Route::Receiver })
-        }
-        ["wallets", user] => (READ, Route::Wallet(user)),
-        ["wallets", user, "movements"] => (READ, Route::Movements(user)),
-        ["wallets", user, "deposits", id] => ("PUT", Route::Deposit(user, id)),
-        ["wallets", user, "withdrawals", id] => {
-            let is_write = *request.method() == Method::PUT;
-            ("GET, HEAD, PUT", if is_write { Route::Withdrawal(user, id) } else { Route::ViewWithdrawal(user, id) })
-        }
-        ["wallets", user, "withdrawals", id, "post"] => ("POST", Route::PostWithdrawal(user, id)),
-        ["wallets", user, "withdrawals", id, "void"] => ("POST", Route::VoidWithdrawal(user, id)),
-        ["operator", "withdrawals"] => (READ, Route::PendingWithdrawals),
-        ["me", "withdrawals"] => ("POST", Route::AskWithdrawal),
-        _ => return Err(Problem::route_not_found()),
-    };
-    if allow.split(", ").any(|method| request.method() == method) {
-        Ok(route)
-    } else {
-        let detail = format!("This route allows only {allow}.");
-        Err(Problem { allow: Some(allow), ..Problem::new(Code::MethodNotAllowed, detail) })
-    }
-}
-
-/// The methods of a path behind a packet's, and its route.
-fn of_packet<'a>(who: Who<'a>, rest: &[&'a str]) -> Result<(&'static str, Route<'a>), Problem> {
-    Ok(match *rest {
-        [id] => (READ, Route::Packet(who, id)),
-        [id, "grab"] => ("POST", Route::Grab(who, id)),
-        [id, "claims"] => (READ, Route::PacketClaims(who, id)),
-        _ => return Err(Problem::route_not_found()),
-    })
 }
 
 #[cfg(test)]
@@ -307,25 +278,20 @@ mod tests {
 
     #[test]
     fn routes_are_found() {
-        for (method, path, expected) in [
-            (Method::POST, "/packets", Route::Send(Who::Caller)),
-            (Method::POST, "/packets/x/grab", Route::Grab(Who::Caller, "x")),
-            (Method::POST, "/users/a{b}/packets", Route::Send(Who::User("a{b}"))),
-            (Method::GET, "/users/me/packets", Route::Packets(Who::User("me"))),
-            (Method::HEAD, "/users/me/packets", Route::Packets(Who::User("me"))),
-            (Method::HEAD, "/me/wallet", Route::MyWallet),
-            (Method::GET, "/users/a/packets/grab", Route::Packet(Who::User("a"), "grab")),
-            (Method::POST, "/users/a/packets/x/grab", Route::Grab(Who::User("a"), "x")),
-            (Method::GET, "/operator/packets/x", Route::AnyPacket("x")),
-            (Method::PUT, "/wallets/a{b}/deposits/d", Route::Deposit("a{b}", "d")),
-            (Method::POST, "/operator/packets/x/close", Route::Close("x")),
-            (Method::HEAD, "/operator/claims", Route::ReportedClaims),
-            (Method::GET, "/operator/references/x", Route::Reference("x")),
-            (Method::POST, "/operator/references/x/close", Route::CloseReference("x")),
-            (Method::PUT, "/operator/users/a{b}/suspension", Route::Suspend("a{b}")),
-            (Method::DELETE, "/operator/users/a/suspension", Route::LiftSuspension("a")),
+        for (method, path, operation, texts) in [
+            (Method::POST, "/packets", Operation::SendPacket, ["", "", ""]),
+            (Method::POST, "/packets/x/grab", Operation::GrabPacket, ["", "x", ""]),
+            (Method::POST, "/users/a{b}/packets", Operation::SendPacketForUser, ["a{b}", "", ""]),
+            (Method::HEAD, "/users/me/packets", Operation::ListPacketsOfUser, ["me", "", ""]),
+            (Method::GET, "/users/a/packets/grab", Operation::GetPacketForUser, ["a", "grab", ""]),
+            (Method::GET, "/operator/packets/x/users/a", Operation::GetShare, ["a", "x", ""]),
+            (Method::PUT, "/wallets/a{b}/deposits/{d}", Operation::Deposit, ["a{b}", "", "{d}"]),
+            (Method::POST, "/operator/references/x/close", Operation::CloseReference, ["", "", "x"]),
+            (Method::DELETE, "/operator/users/a/suspension", Operation::LiftSuspension, ["a", "", ""]),
         ] {
-            assert_eq!(route(&of(method, path)).unwrap(), expected, "{path}");
+            let request = of(method, path);
+            let found = asked(&request).unwrap();
+            assert_eq!((found.operation, [found.user_id, found.packet_id, found.id]), (operation, texts), "{path}");
         }
     }
 
@@ -337,7 +303,7 @@ mod tests {
             ["/packets/a/grab/b", "/users", "/users/a", "/users/a/wallet", "/users/a/packets/b/c", "/operator"];
         let empty_parameters = ["/packets/", "/packets//grab", "/wallets//deposits/d", "/users//packets"];
         for path in paths.into_iter().chain(behind_packets).chain(empty_parameters) {
-            assert_eq!(route(&of(Method::GET, path)).unwrap_err().code, Code::RouteNotFound, "{path}");
+            assert_eq!(asked(&of(Method::GET, path)).unwrap_err().code, Code::RouteNotFound, "{path}");
         }
     }
 
@@ -345,22 +311,25 @@ mod tests {
     fn a_preflight_needs_both_of_its_headers() {
         let mut request = of(Method::OPTIONS, "/packets/x/grab");
         request.headers_mut().insert("origin", "https://app.example".parse().unwrap());
-        assert_eq!(route(&request).unwrap_err().code, Code::MethodNotAllowed);
+        assert_eq!(asked(&request).unwrap_err().code, Code::MethodNotAllowed);
         request.headers_mut().insert("access-control-request-method", "POST".parse().unwrap());
-        assert_eq!(route(&request).unwrap(), Route::Preflight);
+        assert_eq!(asked(&request).unwrap().operation, Operation::Preflight);
         *request.method_mut() = Method::POST;
-        assert_eq!(route(&request).unwrap(), Route::Grab(Who::Caller, "x"));
+        assert_eq!(asked(&request).unwrap().operation, Operation::GrabPacket);
     }
 
     #[test]
     fn a_wrong_method_gets_405_with_allow() {
-        let problem = route(&of(Method::DELETE, "/packets/x/grab")).unwrap_err();
-        assert_eq!((problem.code, problem.allow), (Code::MethodNotAllowed, Some("POST")));
-        assert_eq!(route(&of(Method::PUT, "/me/wallet")).unwrap_err().allow, Some("GET, HEAD"));
-        assert_eq!(route(&of(Method::HEAD, "/packets")).unwrap_err().allow, Some("POST"));
-        assert_eq!(route(&of(Method::PUT, "/users/a/packets")).unwrap_err().allow, Some("GET, HEAD, POST"));
+        let problem = asked(&of(Method::DELETE, "/packets/x/grab")).unwrap_err();
+        assert_eq!((problem.code, problem.allow.as_deref()), (Code::MethodNotAllowed, Some("POST")));
+        assert_eq!(asked(&of(Method::PUT, "/me/wallet")).unwrap_err().allow.as_deref(), Some("GET, HEAD"));
+        assert_eq!(asked(&of(Method::HEAD, "/packets")).unwrap_err().allow.as_deref(), Some("POST"));
+        assert_eq!(asked(&of(Method::PUT, "/users/a/packets")).unwrap_err().allow.as_deref(), Some("GET, HEAD, POST"));
         for method in [Method::GET, Method::POST] {
-            assert_eq!(route(&of(method, "/operator/users/a/suspension")).unwrap_err().allow, Some("PUT, DELETE"));
+            assert_eq!(
+                asked(&of(method, "/operator/users/a/suspension")).unwrap_err().allow.as_deref(),
+                Some("PUT, DELETE")
+            );
         }
     }
 

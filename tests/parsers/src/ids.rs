@@ -5,7 +5,7 @@ use std::str::FromStr;
 use lambda_http::http::Method;
 use lambda_http::{Body, Request, RequestExt};
 use shared::domain::{Cover, IdempotencyKey, PARTITIONS, PacketId, PartId, Reference, RequestKey, UserId};
-use shared::http::{Code, Page, Route, Who, page, route};
+use shared::http::{Code, Page, Problem, ROUTES, asked, page};
 use shared::ledger::{MovementCursor, PendingCursor};
 use shared::service::{ListPlace, ReportPlace};
 
@@ -47,68 +47,25 @@ fn reads_one_way<I: FromStr + Display + Debug + PartialEq>(text: &str) -> Option
 fn path(text: &str, method: &Method) {
     let mut request = Request::new(Body::Empty).with_raw_http_path(text);
     *request.method_mut() = method.clone();
-    let (wanted, path) = match route(&request) {
-        Ok(found) => spelled(&found),
-        Err(problem) if problem.code == Code::MethodNotAllowed => {
-            return assert!(
-                problem.allow.is_some_and(|allowed| allowed.split(", ").all(|allowed| allowed != method.as_str())),
-                "{text:?}"
-            );
+    let asked = match asked(&request) {
+        Ok(asked) => asked,
+        Err(Problem { code: Code::MethodNotAllowed, allow: Some(allow), .. }) => {
+            return assert!(allow.split(", ").all(|allowed| allowed != method.as_str()), "{text:?}");
         }
         Err(problem) => return assert_eq!(problem.code, Code::RouteNotFound, "{text:?}"),
     };
+    let route = ROUTES.iter().find(|route| route.operation == asked.operation).expect("a route of the list");
+    let parts = route.path.split('/').map(|part| match part {
+        "{user_id}" => asked.user_id,
+        "{packet_id}" => asked.packet_id,
+        part if part.starts_with('{') => asked.id,
+        part => part,
+    });
+    let path = parts.collect::<Vec<_>>().join("/");
     // A HEAD has the route of its GET.
     let method = if *method == Method::HEAD { "GET" } else { method.as_str() };
-    assert_eq!((wanted, &*path), (method, text));
+    assert_eq!((route.method, &*path), (method, text));
     assert!(!path.contains("//") && !path.ends_with('/'), "{text:?}");
-}
-
-/// The beginning of a path; `caller` is that of the caller's own.
-fn whose(who: &Who, caller: &str) -> String {
-    match who {
-        Who::Caller => caller.to_owned(),
-        Who::User(id) => format!("/users/{id}"),
-    }
-}
-
-fn spelled(route: &Route) -> (&'static str, String) {
-    match route {
-        Route::Send(who) => ("POST", format!("{}/packets", whose(who, ""))),
-        Route::Grab(who, id) => ("POST", format!("{}/packets/{id}/grab", whose(who, ""))),
-        Route::Packet(who, id) => ("GET", format!("{}/packets/{id}", whose(who, ""))),
-        Route::PacketClaims(who, id) => ("GET", format!("{}/packets/{id}/claims", whose(who, ""))),
-        Route::MyMovements => ("GET", "/me/movements".to_owned()),
-        Route::MyWallet => ("GET", "/me/wallet".to_owned()),
-        Route::Packets(who) => ("GET", format!("{}/packets", whose(who, "/me"))),
-        Route::Claims(who) => ("GET", format!("{}/claims", whose(who, "/me"))),
-        Route::AnyPacket(id) => ("GET", format!("/operator/packets/{id}")),
-        Route::AnyClaims(id) => ("GET", format!("/operator/packets/{id}/claims")),
-        Route::Share(id, user) => ("GET", format!("/operator/packets/{id}/users/{user}")),
-        Route::Limits(user) => ("GET", format!("/operator/users/{user}/limits")),
-        Route::SetLimits(user) => ("PUT", format!("/operator/users/{user}/limits")),
-        Route::Sending => ("GET", "/operator/sending".to_owned()),
-        Route::DecideSending => ("PUT", "/operator/sending".to_owned()),
-        Route::Receiver => ("GET", "/operator/webhooks".to_owned()),
-        Route::EnableReceiver => ("PUT", "/operator/webhooks".to_owned()),
-        Route::Referenced => ("GET", "/operator/packets".to_owned()),
-        Route::ReportedClaims => ("GET", "/operator/claims".to_owned()),
-        Route::Reference(reference) => ("GET", format!("/operator/references/{reference}")),
-        Route::CloseReference(reference) => ("POST", format!("/operator/references/{reference}/close")),
-        Route::Close(id) => ("POST", format!("/operator/packets/{id}/close")),
-        Route::Suspend(user) => ("PUT", format!("/operator/users/{user}/suspension")),
-        Route::LiftSuspension(user) => ("DELETE", format!("/operator/users/{user}/suspension")),
-        // It has headers, and none is given here.
-        Route::Preflight => ("OPTIONS", String::new()),
-        Route::Deposit(user, id) => ("PUT", format!("/wallets/{user}/deposits/{id}")),
-        Route::Withdrawal(user, id) => ("PUT", format!("/wallets/{user}/withdrawals/{id}")),
-        Route::ViewWithdrawal(user, id) => ("GET", format!("/wallets/{user}/withdrawals/{id}")),
-        Route::PostWithdrawal(user, id) => ("POST", format!("/wallets/{user}/withdrawals/{id}/post")),
-        Route::VoidWithdrawal(user, id) => ("POST", format!("/wallets/{user}/withdrawals/{id}/void")),
-        Route::PendingWithdrawals => ("GET", "/operator/withdrawals".to_owned()),
-        Route::AskWithdrawal => ("POST", "/me/withdrawals".to_owned()),
-        Route::Wallet(user) => ("GET", format!("/wallets/{user}")),
-        Route::Movements(user) => ("GET", format!("/wallets/{user}/movements")),
-    }
 }
 
 const LIST: &str = "a list";
