@@ -73,6 +73,14 @@ impl<V> Secret<V> {
         }
     }
 
+    /// The value that was last read, if any was.
+    pub(crate) fn last(&self) -> Option<Arc<V>> {
+        match self {
+            Self::Given(value) => Some(Arc::clone(value)),
+            Self::Stored(stored) => stored.known(Duration::MAX)?.ok(),
+        }
+    }
+
     /// The value as it was at most `age` ago. If it can't be read again, the one before serves; then both sides have what they had.
     pub async fn within(&self, age: Duration) -> Result<Arc<V>, String> {
         match self {

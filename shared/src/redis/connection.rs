@@ -8,7 +8,7 @@ mod hedge;
 mod iam;
 mod link;
 mod node;
-mod secret;
+mod password;
 #[cfg(test)]
 mod tests;
 mod tls;

@@ -21,7 +21,7 @@ use super::config::RedisConfig;
 use super::error::RedisConfigError;
 use super::hedge::first_of;
 use super::iam::Tokens;
-use super::secret::Secret;
+use super::password::Password;
 use super::tls::Tls;
 
 /// When a silent connection is probed, and how often. Shorter than the idle time-out of any middlebox.
@@ -35,7 +35,7 @@ pub(super) struct Connector {
     login: RedisConnectionInfo,
     settings: AsyncConnectionConfig,
     /// Where a newer password is, if the one in use is refused.
-    secret: Option<Secret>,
+    password: Option<Password>,
     /// None: the connections are in the open.
     tls: Option<Tls>,
     is_cluster: bool,
@@ -88,7 +88,7 @@ impl Connector {
             // The library's name is not announced: without a password, the first call then needs no round trip before its own.
             login: login.clone().set_skip_set_lib_name(),
             settings,
-            secret: config.secret.clone().map(|id| Secret::new(id, config.aws.clone())),
+            password: config.secret.clone().map(|id| Password::new(id, &config.aws)),
             tls: if by_tls { Some(Tls::new(&config.ca)?) } else { None },
             is_cluster: config.cluster,
             connect_timeout: config.connect_timeout,
@@ -117,18 +117,18 @@ impl Connector {
     /// Connects and signs in, in at most `within`. If the password is refused and there is a newer one, it signs in with that, which
     /// takes the time to read it and `within` once more.
     pub(super) async fn connect(&self, address: &Address, within: Duration) -> RedisResult<Link> {
-        let Some(secret) = &self.secret else { return self.sign_in(address, &self.login, within).await };
+        let Some(password) = &self.password else { return self.sign_in(address, &self.login, within).await };
         let with = |password: &str| self.login.clone().set_password(password);
         let known = match self.login.password() {
-            Some(_) => secret.known(),
+            Some(_) => password.known(),
             // The server would let it connect, and refuse each call.
-            None => secret.newer_than("").await,
+            None => password.newer_than("").await,
         };
-        let login = known.map_or_else(|| self.login.clone(), |password| with(&password));
+        let login = known.map_or_else(|| self.login.clone(), |known| with(&known));
         match self.sign_in(address, &login, within).await {
             Err(error) if error.kind() == ErrorKind::AuthenticationFailed => {
-                match secret.newer_than(login.password().unwrap_or_default()).await {
-                    Some(password) => self.sign_in(address, &with(&password), within).await,
+                match password.newer_than(login.password().unwrap_or_default()).await {
+                    Some(newer) => self.sign_in(address, &with(&newer), within).await,
                     None => Err(error),
                 }
             }
