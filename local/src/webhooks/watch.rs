@@ -33,8 +33,8 @@ enum Part {
     Insert(Item),
     /// It closes the packet.
     Close,
-    /// It settles the packet.
-    Settle,
+    /// It settles the packet, or ends the withdrawal.
+    End,
 }
 
 /// Watches the transactions of a `DynamoDB` client, and sends on what they changed.
@@ -91,8 +91,8 @@ fn change(write: &TransactWriteItem) -> Option<Change> {
         (Some(put), _) => (&put.item, Part::Insert(put.item.clone().into())),
         (_, Some(update)) => {
             let names = update.expression_attribute_names.iter().flat_map(HashMap::values);
-            let is_settled = names.into_iter().any(|name| name == "refunded_count");
-            (&update.key, if is_settled { Part::Settle } else { Part::Close })
+            let is_close = names.into_iter().any(|name| name == "closed_at");
+            (&update.key, if is_close { Part::Close } else { Part::End })
         }
         _ => return None,
     };
@@ -105,7 +105,7 @@ impl Change {
     pub async fn record(&self, table: &impl Table) -> Result<Option<Value>, TableError> {
         let (name, image) = match &self.part {
             Part::Insert(item) => ("INSERT", item.clone()),
-            Part::Close | Part::Settle => {
+            Part::Close | Part::End => {
                 let Some(item) = table.get(self.key.clone()).await? else { return Ok(None) };
                 ("MODIFY", item)
             }
