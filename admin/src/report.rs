@@ -7,8 +7,7 @@ use std::sync::Arc;
 use futures::TryStreamExt;
 use serde_json::json;
 use shared::domain::Selection;
-use shared::ports::System;
-use shared::service::{Reports, SheetError, sheet_name, write_sheet};
+use shared::service::{CampaignReports, SheetError, sheet_name, write_sheet};
 use tempfile::NamedTempFile;
 
 use crate::deployment::{Failed, in_file, ledger};
@@ -20,7 +19,7 @@ pub async fn run(deployment: &Deployment, options: &Report, as_json: bool) -> Re
     let Report { sender, reference, limit_key, day_zone, output } = options;
     let of = Selection { sender: sender.clone(), reference: reference.clone(), limit_key: limit_key.clone() };
     let (ledger, place) = ledger(deployment).await;
-    let reports = Reports::new(Arc::new(ledger), Arc::new(System));
+    let reports = CampaignReports::new(Arc::new(ledger));
     let packets: Vec<_> =
         reports.packets(&of, None).try_collect().await.map_err(|failure| Failed::Store(failure).in_table(&place))?;
     let Some(first) = packets.first() else {

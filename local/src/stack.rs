@@ -16,7 +16,7 @@ use shared::error_chain;
 use shared::http::{Entrance, Function};
 use shared::ports::HotStore;
 use shared::redis::{RedisConfigError, RedisStore};
-use shared::service::{ClosePacket, GrabSlip, RunReport, SendPacket, Settle, ViewPackets, Wallets};
+use shared::service::{CampaignReports, ClosePacket, GrabSlip, RunReport, SendPacket, Settle, ViewPackets, Wallets};
 use shared::wiring::{self, Environment, Wiring};
 use tokio::sync::RwLock;
 use tokio::time::Instant;
@@ -90,6 +90,7 @@ struct Functions {
     close: ClosePacket<SdkTable, RedisStore<HotServer>>,
     grab: GrabSlip<SdkTable, RedisStore<HotServer>>,
     view: ViewPackets<SdkTable, RedisStore<HotServer>>,
+    reports: CampaignReports<SdkTable>,
     wallet: Wallets<SdkTable>,
     settle: Settle<SdkTable, RedisStore<HotServer>>,
     hot: Arc<RedisStore<HotServer>>,
@@ -111,6 +112,7 @@ impl Functions {
             close: wiring.close_packet(),
             grab: wiring.grab_slip().running_on(),
             view: wiring.view_packets(),
+            reports: wiring.ledger_wiring().campaign_reports(),
             wallet: wiring.ledger_wiring().wallets(),
             settle: wiring.settle(),
             hot: Arc::clone(&wiring.stores().hot),
@@ -252,7 +254,7 @@ impl Invoke for Stack {
         let handle = async |request| match function {
             Function::Send => send::handle(&functions.send, &functions.close, &functions.wallet, request).await,
             Function::Grab => grab::handle(&functions.grab, request).await,
-            Function::View => view::handle(&functions.view, request).await,
+            Function::View => view::handle(&functions.view, &functions.reports, &functions.wallet, request).await,
             Function::Wallet => wallet::handle(&functions.wallet, request).await,
         };
         functions.entrance.serve(request, handle).await

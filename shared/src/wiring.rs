@@ -22,7 +22,7 @@ use crate::logs;
 use crate::ports::{Clock, Entropy, System};
 use crate::redis::{Connection, RedisConfig, RedisConfigError, RedisStore, Server};
 use crate::secret::Secret;
-use crate::service::{ClosePacket, GrabSlip, SendPacket, Settle, Stores, ViewPackets, Wallets};
+use crate::service::{CampaignReports, ClosePacket, GrabSlip, SendPacket, Settle, Stores, ViewPackets, Wallets};
 use crate::telemetry::Meter;
 use crate::tickets::TicketKeys;
 use crate::timeouts;
@@ -145,6 +145,11 @@ impl LedgerWiring {
         Self { ledger: Arc::new(Ledger::new(table, entropy)), config, clock }
     }
 
+    /// The use case of reports.
+    pub fn campaign_reports(&self) -> CampaignReports<SdkTable> {
+        CampaignReports::new(Arc::clone(&self.ledger)).in_zone(self.config.policy.day_zone.clone())
+    }
+
     /// The operator's use cases.
     pub fn wallets(&self) -> Wallets<SdkTable> {
         let Config { policy, deposit_max, user_withdrawals, .. } = &self.config;
@@ -238,8 +243,7 @@ impl<S: Server> Wiring<S> {
 
     /// The use case of viewing.
     pub fn view_packets(&self) -> ViewPackets<SdkTable, RedisStore<S>> {
-        let policy = &self.base.config.policy;
-        ViewPackets::new(self.stores.clone(), policy.currency.clone()).in_zone(policy.day_zone.clone())
+        ViewPackets::new(self.stores.clone())
     }
 
     /// The use case of settling, which runs by schedule.

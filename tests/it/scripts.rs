@@ -16,7 +16,7 @@ use shared::domain::{
     AckMode, Amount, Claim, Decision, Guard, Hold, Owner, PacketId, PartId, Passphrase, PassphraseDigest,
     SPLIT_VERSION, Seed, Split, Terms, Timestamp, UserId, part_count,
 };
-use shared::ports::{GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, PartReport, Reconciled};
+use shared::ports::{GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, PartState, Reconciled};
 use shared::redis::test_server::{TestCluster, TestServer};
 use shared::redis::{Call, Connection, PartKeys, RedisConfig, RedisStore, fields, holds};
 use tokio::sync::Mutex;
@@ -169,7 +169,7 @@ impl Rig {
     }
 
     /// What a loaded part reports.
-    async fn report(&self, packet: &Packet) -> PartReport {
+    async fn report(&self, packet: &Packet) -> PartState {
         self.store.report(packet.part).await.unwrap().expect("a loaded part")
     }
 

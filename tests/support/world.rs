@@ -210,7 +210,7 @@ impl World {
         let send = SendPacket::new(stores.clone(), policy);
         let grab = GrabSlip::new(stores.clone(), CURRENCY.to_owned());
         let grab = if setup.runs_on { grab.running_on() } else { grab };
-        let view = ViewPackets::new(stores.clone(), CURRENCY.to_owned());
+        let view = ViewPackets::new(stores.clone());
         let close = ClosePacket::new(stores.clone(), CURRENCY.to_owned());
         let settle = Settle::new(stores, setup.grace).with_least_age(setup.least_age);
         let wallets = Wallets::new(Arc::clone(&ledger), now(), CURRENCY.to_owned(), MAX_MOVEMENT);

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use lambda_http::http::StatusCode;
 use lambda_http::{Body, Request, Response};
-use shared::domain::{End, Limits, PacketId, Status, Summary, Terms, UserId};
+use shared::domain::{End, Limits, PacketId, Summary, Terms, UserId};
 use shared::http::{
     Answer, Code, Fields, Limit, Operation, PacketBody, Problem, ReferenceBody, Viewer, WithdrawalBody, asked,
     before_deadline, caller, idempotency_key, operator, reason, respond, selection_of, user_of, withdrawal_made,
@@ -141,19 +141,8 @@ async fn send_packet<T: Table, H: HotStore>(
 
 /// A packet as it is when it is sent.
 fn as_sent(terms: Arc<Terms>) -> PacketView {
-    let status = Status::of(&terms, &End::default(), 0, terms.created_at);
-    PacketView {
-        terms,
-        status,
-        closed_at: None,
-        closing: None,
-        summary: Summary::default(),
-        mine: None,
-        won: None,
-        next: None,
-        is_decided: false,
-        is_final: false,
-    }
+    let now = terms.created_at;
+    PacketView::new(terms, &End::default(), Summary::default(), false, now)
 }
 
 /// What its sender, and the operator who sends for them, see of it.

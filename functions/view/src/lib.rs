@@ -8,7 +8,7 @@ use futures::TryStreamExt;
 use lambda_http::http::header::ACCEPT;
 use lambda_http::{Body, Request, Response};
 use serde::Serialize;
-use shared::domain::{DayZone, PacketId, Reference, Selection, Timestamp, UserId};
+use shared::domain::{PacketId, Reference, Selection, Timestamp, UserId};
 use shared::http::{
     Answer, Asked, ClaimRow, Code, Fields, Keeping, MovementRow, MovementsAsked, MovementsBody, Operation, PacketBody,
     Page, Problem, ReferenceBody, ReportedRow, ShareBody, Totals, Viewer, WalletBody, asked, asker, before_deadline,
@@ -17,26 +17,25 @@ use shared::http::{
 };
 use shared::ports::{HotStore, Table};
 use shared::service::{
-    Asker, Bounded, ClaimsAsked, ClaimsView, Order, PacketView, Reports, SheetError, ViewPackets, Viewed, sheet_name,
-    write_sheet,
+    Asker, Bounded, CampaignReports, ClaimsAsked, ClaimsView, Order, PacketView, SheetError, ViewPackets, Wallets,
+    sheet_name, write_sheet,
 };
 
 #[derive(Serialize)]
-struct ClaimsBody<'a> {
-    claims: Vec<ClaimRow<'a>>,
+struct ClaimsBody<R> {
+    claims: Vec<R>,
     next_cursor: Option<String>,
-    /// Only where the newest claims are asked for, and `null` where they come in slip order all the same.
-    #[expect(clippy::option_option, reason = "it is absent, null or a text")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    newest_cursor: Option<Option<String>>,
+    /// Only where the newest claims are asked for.
+    #[serde(flatten)]
+    newest: Option<NewestCursor>,
     #[serde(skip_serializing_if = "Option::is_none")]
     totals: Option<Totals>,
 }
 
 #[derive(Serialize)]
-struct ReportedBody<'a> {
-    claims: Vec<ReportedRow<'a>>,
-    next_cursor: Option<String>,
+struct NewestCursor {
+    /// `null` where the claims come in slip order all the same.
+    newest_cursor: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -48,62 +47,76 @@ struct PacketsBody<'a> {
 }
 
 /// Answers a request of the view function.
-pub async fn handle<T: Table, H: HotStore>(view: &ViewPackets<T, H>, request: Request) -> Response<Body> {
+pub async fn handle<T: Table, H: HotStore>(
+    packets: &ViewPackets<T, H>,
+    reports: &CampaignReports<T>,
+    wallets: &Wallets<T>,
+    request: Request,
+) -> Response<Body> {
     let begun = Instant::now();
-    let result = before_deadline(&request, answer(view, &request)).await;
+    let result = before_deadline(&request, answer(packets, reports, wallets, &request)).await;
     respond(&request, result, begun.elapsed())
 }
 
-async fn answer<T: Table, H: HotStore>(view: &ViewPackets<T, H>, request: &Request) -> Result<Answer, Problem> {
-    let asked = asked(request)?;
+async fn answer<T: Table, H: HotStore>(
+    packets: &ViewPackets<T, H>,
+    reports: &CampaignReports<T>,
+    wallets: &Wallets<T>,
+    request: &Request,
+) -> Result<Answer, Problem> {
+    let (asked, currency) = (asked(request)?, wallets.currency());
     match asked.operation {
         Operation::GetPacket | Operation::GetPacketForUser => {
             let viewer = user_of(request, &asked)?;
-            let found = view.packet(packet_id(&asked)?, &viewer, &asker(request, &asked)?).await?;
-            packet(&shown(found)?, Viewer::User(&viewer), view.now())
+            let view = packets.packet(packet_id(&asked)?, &viewer, &asker(request, &asked)?).await?;
+            packet(&view, Viewer::User(&viewer), packets.now())
         }
         Operation::GetAnyPacket => {
             operator(request)?;
-            let found = view.any_packet(packet_id(&asked)?).await?;
-            packet(&found.ok_or_else(Problem::packet_not_found)?, Viewer::Operator, view.now())
+            let found = packets.any_packet(packet_id(&asked)?).await?;
+            packet(&found.ok_or_else(Problem::packet_not_found)?, Viewer::Operator, packets.now())
         }
         Operation::FindPackets => {
             operator(request)?;
-            referenced(view, request, parameter(request, "reference")?).await
+            referenced(packets, request, parameter(request, "reference")?).await
         }
         Operation::ListPacketClaims | Operation::ListPacketClaimsForUser => {
             let viewer = user_of(request, &asked)?;
-            packet_claims(view, request, &asked, Some(&viewer)).await
+            packet_claims(packets, request, &asked, Some(&viewer)).await
         }
         Operation::ListAnyPacketClaims => {
             operator(request)?;
-            packet_claims(view, request, &asked, None).await
+            packet_claims(packets, request, &asked, None).await
         }
         Operation::GetShare => {
             let user = user_of(request, &asked)?;
-            let found = view.share(packet_id(&asked)?, &user).await?;
+            let found = packets.share(packet_id(&asked)?, &user).await?;
             Answer::ok(&ShareBody::new(&found.ok_or_else(Problem::packet_not_found)?, &user))
         }
         Operation::ReportClaims => {
             operator(request)?;
-            reported(view.reports(), request, view.currency(), view.day_zone()).await
+            let of = selection(request)?;
+            if wants_sheet(request) {
+                return sheet(reports, request, &of, currency).await;
+            }
+            reported(reports, request, &of).await
         }
         Operation::GetReference => {
             operator(request)?;
             let (reference, of) = selection_of(request, asked.id)?;
-            let totals = view.reports().totals(&of).await?;
-            Answer::ok(&ReferenceBody::new(&reference, &of.sender, view.currency(), &totals, view.now()))
+            let totals = reports.totals(&of).await?;
+            Answer::ok(&ReferenceBody::new(&reference, &of.sender, currency, &totals, packets.now()))
         }
         Operation::GetMyWallet => {
             let user = caller(request)?;
-            Answer::ok(&WalletBody::new(&user, &view.wallet(&user).await?, view.currency()))
+            Answer::ok(&WalletBody::new(&user, &wallets.wallet(&user).await?, currency))
         }
-        Operation::ListMyMovements => movements_of(view, request, caller(request)?).await,
+        Operation::ListMyMovements => movements_of(wallets, request, caller(request)?).await,
         Operation::ListMyPackets | Operation::ListPacketsOfUser => {
-            packets_of(view, request, user_of(request, &asked)?).await
+            packets_of(packets, request, user_of(request, &asked)?).await
         }
         Operation::ListMyClaims | Operation::ListClaimsOfUser => {
-            claims_of(view, request, user_of(request, &asked)?).await
+            claims_of(packets, request, user_of(request, &asked)?, currency).await
         }
         Operation::Preflight => Ok(Answer::nothing()),
         _ => Err(Problem::route_not_found()),
@@ -114,24 +127,15 @@ fn packet_id(asked: &Asked) -> Result<PacketId, Problem> {
     asked.packet_id.parse().map_err(|_| Problem::packet_not_found())
 }
 
-fn shown<V>(viewed: Viewed<V>) -> Result<V, Problem> {
-    match viewed {
-        Viewed::Shown(view) => Ok(view),
-        Viewed::NotForYou => Err(Problem::not_a_recipient()),
-        Viewed::NoTicket(fault) => Err(Problem::no_ticket(fault)),
-        Viewed::NotFound => Err(Problem::packet_not_found()),
-    }
-}
-
 fn packet(view: &PacketView, viewer: Viewer, now: Timestamp) -> Result<Answer, Problem> {
     // The next round of a campaign may come, and ends.
-    let is_for_ever = view.is_final && view.terms.limit.is_none();
+    let is_for_ever = view.is_settled && view.terms.limit.is_none();
     let keeping = if is_for_ever { Keeping::ForADay } else { Keeping::UntilAsked };
     Ok(Answer::ok_at(&PacketBody::single(view, viewer), now)?.to_keep(keeping))
 }
 
 async fn packet_claims<T: Table, H: HotStore>(
-    view: &ViewPackets<T, H>,
+    packets: &ViewPackets<T, H>,
     request: &Request,
     asked: &Asked<'_>,
     viewer: Option<&UserId>,
@@ -157,25 +161,26 @@ async fn packet_claims<T: Table, H: HotStore>(
     let Page { limit, cursor } = page_with(fields, request, &list)?;
     let by = viewer.map_or(Ok(Asker::Operator), |_| asker(request, asked))?;
     let part = ClaimsAsked { order, cursor, limit };
-    let ClaimsView { terms, claims, newest, is_final } = shown(view.claims(id, viewer, &by, &part).await?)?;
+    let ClaimsView { terms, claims, newest, is_decided } = packets.claims(id, viewer, &by, &part).await?;
     let encode = |place: &_| Page::encode(&list, place);
+    let newest_cursor = newest.as_ref().map(encode);
     let answer = Answer::ok(&ClaimsBody {
         claims: claims.rows.iter().map(|claim| ClaimRow::of_packet(claim, &terms.currency)).collect(),
         next_cursor: claims.next.as_ref().map(encode),
-        newest_cursor: matches!(order, Order::Newest { .. }).then(|| newest.as_ref().map(encode)),
+        newest: matches!(order, Order::Newest { .. }).then_some(NewestCursor { newest_cursor }),
         totals: None,
     })?;
-    Ok(answer.to_keep(if is_final { Keeping::ForADay } else { Keeping::UntilAsked }))
+    Ok(answer.to_keep(if is_decided { Keeping::ForADay } else { Keeping::UntilAsked }))
 }
 
 async fn packets_of<T: Table, H: HotStore>(
-    view: &ViewPackets<T, H>,
+    packets: &ViewPackets<T, H>,
     request: &Request,
     user: UserId,
 ) -> Result<Answer, Problem> {
     let list = format!("packets of user {user}");
     let page = page(request, &list)?;
-    let (slice, wallet) = view.sent(&user, page.cursor, page.limit).await?;
+    let (slice, wallet) = packets.sent(&user, page.cursor, page.limit).await?;
     Answer::ok(&PacketsBody {
         packets: slice.rows.iter().map(|packet| PacketBody::listed(packet, Viewer::User(&user))).collect(),
         next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
@@ -184,13 +189,13 @@ async fn packets_of<T: Table, H: HotStore>(
 }
 
 async fn referenced<T: Table, H: HotStore>(
-    view: &ViewPackets<T, H>,
+    packets: &ViewPackets<T, H>,
     request: &Request,
     reference: Reference,
 ) -> Result<Answer, Problem> {
     let list = format!("packets with reference {reference}");
     let page = page(request, &list)?;
-    let slice = view.referenced(&reference, page.cursor, page.limit).await?;
+    let slice = packets.referenced(&reference, page.cursor, page.limit).await?;
     Answer::ok(&PacketsBody {
         packets: slice.rows.iter().map(|packet| PacketBody::listed(packet, Viewer::Operator)).collect(),
         next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
@@ -198,45 +203,78 @@ async fn referenced<T: Table, H: HotStore>(
     })
 }
 
+async fn claims_of<T: Table, H: HotStore>(
+    packets: &ViewPackets<T, H>,
+    request: &Request,
+    user: UserId,
+    currency: &str,
+) -> Result<Answer, Problem> {
+    let list = format!("claims of user {user}");
+    let page = page(request, &list)?;
+    let (slice, wallet) = packets.claimed(&user, page.cursor, page.limit).await?;
+    Answer::ok(&ClaimsBody {
+        claims: slice.rows.iter().map(|record| ClaimRow::of_user(record, currency)).collect(),
+        next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
+        newest: None,
+        totals: Some(Totals { count: wallet.claim_count, amount: wallet.claim_amount }),
+    })
+}
+
+async fn movements_of<T: Table>(wallets: &Wallets<T>, request: &Request, user: UserId) -> Result<Answer, Problem> {
+    let MovementsAsked { filter, page, list } = movements_asked(request, &user)?;
+    let slice = wallets.movements(&user, filter, page.cursor, page.limit).await?;
+    Answer::ok(&MovementsBody {
+        movements: slice.rows.iter().map(|movement| MovementRow::new(movement, Viewer::User(&user))).collect(),
+        next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
+    })
+}
+
+/// A page of all claims of a selection.
+async fn reported<T: Table>(
+    reports: &CampaignReports<T>,
+    request: &Request,
+    of: &Selection,
+) -> Result<Answer, Problem> {
+    let Selection { sender, reference, limit_key } = of;
+    let list = format!("claims of sender {sender}, reference {reference:?}, limit {limit_key:?}");
+    let page = page(request, &list)?;
+    let slice = reports.claims(of, page.cursor, page.limit).await?;
+    Answer::ok(&ClaimsBody {
+        claims: slice.rows.iter().map(ReportedRow::new).collect(),
+        next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
+        newest: None,
+        totals: None,
+    })
+}
+
 /// The most bytes of a file. An answer of a function has at most six megabytes, in which each quote of the file takes two.
 const SHEET_BYTES_MAX: usize = 3_000_000;
 
-/// All claims of a selection: a page, or the whole file if the client accepts CSV.
-async fn reported<T: Table>(
-    reports: &Reports<T>,
+/// All claims of a selection, as a file.
+async fn sheet<T: Table>(
+    reports: &CampaignReports<T>,
     request: &Request,
+    of: &Selection,
     currency: &str,
-    zone: &DayZone,
 ) -> Result<Answer, Problem> {
-    let of = selection(request)?;
-    if wants_sheet(request) {
-        let mut fields = Fields::default();
-        for name in ["limit", "cursor"] {
-            optional(&mut fields, request, name, "is not for a file, which has all claims", |_| None::<()>);
-        }
-        fields.finish()?;
-        let packets: Vec<_> = reports.packets(&of, None).try_collect().await?;
-        // Without a packet the reference may be wrong.
-        let is_provisional = packets.is_empty() || packets.iter().any(|packet| packet.settled.is_none());
-        let claims = reports.claims_of(&packets);
-        return match write_sheet(Bounded::new(SHEET_BYTES_MAX), claims, currency, zone, is_provisional).await {
-            Ok(sheet) => Ok(Answer::sheet(&sheet_name(&of, is_provisional), sheet.into_bytes())),
-            Err(SheetError::Read(failure)) => Err(failure.into()),
-            Err(SheetError::TooLarge) => {
-                let field = if of.reference.is_some() { "reference" } else { "limit_key" };
-                Err(Problem::field(field, "makes a file that is too large: read pages, or run hongbao-admin report"))
-            }
-            Err(SheetError::Write(_)) => Err(Problem::new(Code::Internal, "Something went wrong on our side.")),
-        };
+    let mut fields = Fields::default();
+    for name in ["limit", "cursor"] {
+        optional(&mut fields, request, name, "is not for a file, which has all claims", |_| None::<()>);
     }
-    let Selection { sender, reference, limit_key } = &of;
-    let list = format!("claims of sender {sender}, reference {reference:?}, limit {limit_key:?}");
-    let page = page(request, &list)?;
-    let slice = reports.claims(&of, page.cursor, page.limit).await?;
-    Answer::ok(&ReportedBody {
-        claims: slice.rows.iter().map(ReportedRow::new).collect(),
-        next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
-    })
+    fields.finish()?;
+    let packets: Vec<_> = reports.packets(of, None).try_collect().await?;
+    // Without a packet the reference may be wrong.
+    let is_provisional = packets.is_empty() || packets.iter().any(|packet| packet.settled.is_none());
+    let (file, claims) = (Bounded::new(SHEET_BYTES_MAX), reports.claims_of(&packets));
+    match write_sheet(file, claims, currency, reports.day_zone(), is_provisional).await {
+        Ok(sheet) => Ok(Answer::sheet(&sheet_name(of, is_provisional), sheet.into_bytes())),
+        Err(SheetError::Read(failure)) => Err(failure.into()),
+        Err(SheetError::TooLarge) => {
+            let field = if of.reference.is_some() { "reference" } else { "limit_key" };
+            Err(Problem::field(field, "makes a file that is too large: read pages, or run hongbao-admin report"))
+        }
+        Err(SheetError::Write(_)) => Err(Problem::new(Code::Internal, "Something went wrong on our side.")),
+    }
 }
 
 /// Whether a client accepts CSV, and no page before it.
@@ -245,33 +283,4 @@ fn wants_sheet(request: &Request) -> bool {
     let mut kinds =
         accepted.split(',').map(|kind| kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
     kinds.find(|kind| ["text/csv", "application/json", "*/*"].contains(&&**kind)).is_some_and(|kind| kind == "text/csv")
-}
-
-async fn claims_of<T: Table, H: HotStore>(
-    view: &ViewPackets<T, H>,
-    request: &Request,
-    user: UserId,
-) -> Result<Answer, Problem> {
-    let list = format!("claims of user {user}");
-    let page = page(request, &list)?;
-    let (slice, wallet) = view.claimed(&user, page.cursor, page.limit).await?;
-    Answer::ok(&ClaimsBody {
-        claims: slice.rows.iter().map(|record| ClaimRow::of_user(record, view.currency())).collect(),
-        next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
-        newest_cursor: None,
-        totals: Some(Totals { count: wallet.claim_count, amount: wallet.claim_amount }),
-    })
-}
-
-async fn movements_of<T: Table, H: HotStore>(
-    view: &ViewPackets<T, H>,
-    request: &Request,
-    user: UserId,
-) -> Result<Answer, Problem> {
-    let MovementsAsked { filter, page, list } = movements_asked(request, &user)?;
-    let slice = view.movements(&user, filter, page.cursor, page.limit).await?;
-    Answer::ok(&MovementsBody {
-        movements: slice.rows.iter().map(|movement| MovementRow::new(movement, Viewer::User(&user))).collect(),
-        next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
-    })
 }

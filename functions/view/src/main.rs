@@ -17,10 +17,15 @@ async fn serve() -> Result<(), Error> {
     let entrance = Arc::new(config.entrance(http::steady()));
     let wiring = Wiring::new(config, wiring::dynamodb(&wiring::environment()))?;
     wiring.connect_and_read_keys().await;
-    let view = Arc::new(wiring.view_packets());
+    let base = wiring.ledger_wiring();
+    let view = Arc::new((wiring.view_packets(), base.campaign_reports(), base.wallets()));
     http::run(service_fn(move |request| {
         let (entrance, view) = (Arc::clone(&entrance), Arc::clone(&view));
-        async move { Ok::<_, Infallible>(entrance.serve(request, |request| view::handle(&view, request)).await) }
+        async move {
+            let (packets, reports, wallets) = &*view;
+            let handle = |request| view::handle(packets, reports, wallets, request);
+            Ok::<_, Infallible>(entrance.serve(request, handle).await)
+        }
     }))
     .await
 }

@@ -2,7 +2,7 @@ use lambda_http::http::StatusCode;
 use serde::Serialize;
 
 use crate::domain::{Amount, Timestamp};
-use crate::service::Failure;
+use crate::service::{Failure, ViewError};
 use crate::tickets::{Flaw, TicketFault};
 
 /// The kinds of problems. Clients branch on these codes, which are stable. Only this file assigns their statuses.
@@ -294,6 +294,17 @@ impl From<Failure> for Problem {
             Failure::Defect(_) => Self::new(Code::Internal, "Something went wrong on our side."),
         };
         Self { cause: Some(failure), ..problem }
+    }
+}
+
+impl From<ViewError> for Problem {
+    fn from(error: ViewError) -> Self {
+        match error {
+            ViewError::NotForYou => Self::not_a_recipient(),
+            ViewError::NoTicket(fault) => Self::no_ticket(fault),
+            ViewError::NotFound => Self::packet_not_found(),
+            ViewError::Failed(failure) => failure.into(),
+        }
     }
 }
 

@@ -692,7 +692,7 @@ mod tests {
             won: None,
             next: None,
             is_decided,
-            is_final: false,
+            is_settled: false,
         }
     }
 

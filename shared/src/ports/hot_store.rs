@@ -100,10 +100,10 @@ pub enum Reconciled {
     Final,
 }
 
-/// What a part reports of its slips, for readers.
+/// The state of a part, for readers.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct PartReport {
-    /// The time of this report by the hot store's clock. Whatever was decided and reconciled before is in it.
+pub struct PartState {
+    /// The time by the hot store's clock. Whatever was decided and reconciled before is in it.
     pub now: Timestamp,
     /// Whether the part is closed.
     pub is_closed: bool,
@@ -113,7 +113,7 @@ pub struct PartReport {
     pub known: Vec<u8>,
 }
 
-impl PartReport {
+impl PartState {
     /// The places in the part of the slips whose decision is known, in ascending order. They may go beyond the part's last slip, if the
     /// bitmap is damaged.
     pub fn known_places(&self) -> impl Iterator<Item = u32> {
@@ -214,8 +214,8 @@ pub trait HotStore: fmt::Debug + Send + Sync + 'static {
     /// Releases the load lease of a part.
     fn release_load_lease(&self, part: PartId) -> impl Future<Output = Result<(), HotStoreError>> + Send;
 
-    /// What a part reports of its slips; `None`: it is not loaded.
-    fn report(&self, part: PartId) -> impl Future<Output = Result<Option<PartReport>, HotStoreError>> + Send;
+    /// What a part says of its slips; `None`: it is not loaded, or its bitmap is lost.
+    fn report(&self, part: PartId) -> impl Future<Output = Result<Option<PartState>, HotStoreError>> + Send;
 
     /// The pending parts of a partition, the longest pending first.
     fn pending_parts(&self, partition: Partition) -> impl Future<Output = Result<Vec<PartId>, HotStoreError>> + Send;

@@ -7,7 +7,6 @@ mod table;
 
 pub use environment::{Clock, Entropy, System};
 pub use hot_store::{
-    Ask, Backlog, GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, PartAnswers, PartReport,
-    Reconciled,
+    Ask, Backlog, GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, PartAnswers, PartState, Reconciled,
 };
 pub use table::{Batch, Bound, Expect, Item, Key, Query, Reason, Table, TableError, TransactError, Write};

@@ -8,7 +8,7 @@ use redis::Value;
 
 use super::fields;
 use crate::domain::{Amount, Claim, Hold, Refusal, Timestamp};
-use crate::ports::{GrabAnswer, Loaded, OutboxEntry, PartAnswers, PartReport, Reconciled};
+use crate::ports::{GrabAnswer, Loaded, OutboxEntry, PartAnswers, PartState, Reconciled};
 
 /// The answer of `grab.lua`.
 pub fn grabbed(answer: &str) -> Option<Vec<PartAnswers>> {
@@ -66,7 +66,7 @@ fn claim(text: &str) -> Option<Claim> {
 }
 
 /// The answer of `view.lua`. `Some(None)`: the part is not loaded.
-pub fn report(reply: &Value) -> Option<Option<PartReport>> {
+pub fn report(reply: &Value) -> Option<Option<PartState>> {
     let Value::Array(fields) = reply else { return None };
     let [now, closed, held, known] = match fields.as_slice() {
         [] => return Some(None),
@@ -80,7 +80,7 @@ pub fn report(reply: &Value) -> Option<Option<PartReport>> {
         _ => return None,
     };
     let (now, held_count) = (Timestamp::from_ms(u64::try_from(*now).ok()?), u32::try_from(*held).ok()?);
-    Some(Some(PartReport { now, is_closed, held_count, known: known.clone() }))
+    Some(Some(PartState { now, is_closed, held_count, known: known.clone() }))
 }
 
 /// The answer of `reconcile.lua`.

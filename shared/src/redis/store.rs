@@ -12,7 +12,7 @@ use super::keys::{self, PartKeys};
 use super::reply;
 use crate::domain::{AckMode, Decision, Guard, Hold, Owner, PartId, Partition, Terms, Timestamp, UserId};
 use crate::ports::{
-    Ask, Backlog, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, PartAnswers, PartReport, Reconciled,
+    Ask, Backlog, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, PartAnswers, PartState, Reconciled,
 };
 use crate::telemetry::Meter;
 
@@ -233,7 +233,7 @@ impl<S: Server> HotStore for RedisStore<S> {
         self.run::<u8>(del).await.map(drop)
     }
 
-    async fn report(&self, part: PartId) -> Result<Option<PartReport>, HotStoreError> {
+    async fn report(&self, part: PartId) -> Result<Option<PartState>, HotStoreError> {
         let keys = PartKeys::of(part);
         let reply: Value = self.call(&VIEW.call(&[&keys.part, &keys.known])).await?;
         reply::report(&reply).ok_or_else(|| unreadable("view.lua"))

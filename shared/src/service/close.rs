@@ -3,10 +3,12 @@
 //! The ledger comes first, then the hot store. Every loader reads the packet from the ledger first. So from then on a part is loaded
 //! closed, or was loaded before and gets the flag now. A close that dies between the two is finished by settle.
 
+use std::sync::Arc;
+
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::view::{PacketView, ViewPackets};
-use super::{Failure, SelectionTotals, Stores};
+use super::{CampaignReports, Failure, SelectionTotals, Stores};
 use crate::domain::{
     Intervention, OperatorReason, PacketId, PartId, Reference, Selection, Signer, Terms, Timestamp, UserId,
 };
@@ -25,18 +27,21 @@ pub struct ClosePacket<T: Table, H> {
     stores: Stores<T, H>,
     closer: Closer<T, H>,
     view: ViewPackets<T, H>,
+    reports: CampaignReports<T>,
+    currency: String,
 }
 
 impl<T: Table, H: HotStore> ClosePacket<T, H> {
     /// Closes packets in these stores. All money is in `currency` (ISO 4217).
     pub fn new(stores: Stores<T, H>, currency: String) -> Self {
-        let view = ViewPackets::new(stores.clone(), currency);
-        Self { closer: Closer::new(stores.clone()), stores, view }
+        let (closer, view) = (Closer::new(stores.clone()), ViewPackets::new(stores.clone()));
+        let reports = CampaignReports::new(Arc::clone(&stores.ledger));
+        Self { stores, closer, view, reports, currency }
     }
 
     /// The currency of every packet (ISO 4217).
     pub fn currency(&self) -> &str {
-        self.view.currency()
+        &self.currency
     }
 
     /// The time now.
@@ -105,7 +110,7 @@ impl<T: Table, H: HotStore> ClosePacket<T, H> {
             self.stores.ledger.carried_out(&order).await?;
         }
         let of = Selection { sender: sender.clone(), reference: Some(reference.clone()), limit_key: None };
-        self.view.reports().totals(&of).await
+        self.reports.totals(&of).await
     }
 }
 

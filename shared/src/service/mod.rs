@@ -22,14 +22,14 @@ pub use failure::Failure;
 pub use grab::{GrabOutcome, GrabSlip};
 pub use packets::Packets;
 pub use report::{
-    Bounded, PacketTotals, ReportPlace, ReportedClaim, Reports, SelectionTotals, SheetError, sheet_name, text_of_cell,
-    write_sheet,
+    Bounded, CampaignReports, PacketTotals, ReportPlace, ReportedClaim, SelectionTotals, SheetError, sheet_name,
+    text_of_cell, write_sheet,
 };
 pub use send::{NewPacket, SendOutcome, SendPacket, SendPolicy};
 pub use settle::{Rebuild, Replay, Replayed, RunReport, Settle};
 pub use stores::Stores;
 pub use view::{
-    ClaimsAsked, ClaimsView, ListPlace, ListedClaim, NextRound, Obstacle, Order, PacketView, Share, ShareView,
-    ViewPackets, Viewed,
+    ClaimsAsked, ClaimsView, ListedClaim, NextRound, Obstacle, Order, PacketView, Share, ShareView, ViewError,
+    ViewPackets,
 };
 pub use wallet::{ReceiverState, ReceiverStatus, Wallets, WithdrawalOutcome};

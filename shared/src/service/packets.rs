@@ -1,4 +1,7 @@
+use std::ops::Range;
 use std::sync::Arc;
+
+use futures::future::try_join_all;
 
 use super::Failure;
 use crate::batching::{Cache, SingleFlight, cache};
@@ -84,6 +87,12 @@ impl<T: Table> Packets<T> {
         }
     }
 
+    /// The amounts of all parts.
+    pub async fn all_amounts(&self, terms: &Terms) -> Result<PacketAmounts, Failure> {
+        let read = async |part: PartId| Ok::<_, Failure>((part.slips(terms.count), self.amounts(part).await?));
+        Ok(PacketAmounts(try_join_all(terms.id.parts().map(read)).await?))
+    }
+
     async fn read_amounts(&self, part: PartId) -> Result<Arc<Amounts>, Failure> {
         let (ledger, cache) = (Arc::clone(&self.ledger), Arc::clone(&self.amounts));
         let read = move || async move {
@@ -96,6 +105,18 @@ impl<T: Table> Packets<T> {
             Ok(amounts)
         };
         self.amounts_reads.run(part, read).await.unwrap_or_else(|| Err(panicked()))
+    }
+}
+
+/// What is in the slips of a packet, unless it is empty.
+#[derive(Default)]
+pub struct PacketAmounts(Vec<(Range<u32>, Arc<Amounts>)>);
+
+impl PacketAmounts {
+    /// What is in a slip, if it exists.
+    pub fn get(&self, slip: u32) -> Option<Amount> {
+        let (slips, amounts) = self.0.iter().find(|(slips, _)| slips.contains(&slip))?;
+        amounts.get((slip - slips.start) as usize)
     }
 }
 

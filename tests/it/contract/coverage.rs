@@ -56,7 +56,10 @@ impl Handlers {
                     .await
             }
             Function::Grab => grab::handle(&wiring.grab_slip(), request).await,
-            Function::View => view::handle(&wiring.view_packets(), request).await,
+            Function::View => {
+                let base = wiring.ledger_wiring();
+                view::handle(&wiring.view_packets(), &base.campaign_reports(), &base.wallets(), request).await
+            }
             Function::Wallet => wallet::handle(&wiring.ledger_wiring().wallets(), request).await,
         };
         let (parts, body) = response.into_parts();

@@ -17,7 +17,8 @@ use shared::ports::{Clock, Entropy, GrabAnswer, Grabber, HotStore};
 use shared::redis::test_server::TestServer;
 use shared::redis::{Connection, RedisConfig};
 use shared::service::{
-    ClosePacket, GrabSlip, NewPacket, SendOutcome, SendPacket, SendPolicy, Settle, Stores, ViewPackets, Wallets,
+    CampaignReports, ClosePacket, GrabSlip, NewPacket, SendOutcome, SendPacket, SendPolicy, Settle, Stores,
+    ViewPackets, Wallets,
 };
 use tests::{STORE_TIMEOUT, SkewedClock, user};
 use tokio::time::Instant;
@@ -124,7 +125,7 @@ impl Place {
             send: SendPacket::new(stores.clone(), policy),
             close: ClosePacket::new(stores.clone(), CURRENCY.to_owned()),
             grab: GrabSlip::new(stores.clone(), CURRENCY.to_owned()),
-            view: ViewPackets::new(stores.clone(), CURRENCY.to_owned()),
+            view: ViewPackets::new(stores.clone()),
             settle: Settle::new(stores, Duration::ZERO),
             wallets: Wallets::new(Arc::clone(&ledger), now(), CURRENCY.to_owned(), MAX_MOVEMENT),
             ledger,
@@ -308,7 +309,9 @@ impl Process {
 
     /// `GET` of something that the view function shows.
     pub async fn view(&self, path: &str, user: &str) -> Value {
-        body_of(&view::handle(&self.view, request("GET", path, user, &[], &json!({}))).await)
+        let reports = CampaignReports::new(Arc::clone(&self.ledger));
+        let request = request("GET", path, user, &[], &json!({}));
+        body_of(&view::handle(&self.view, &reports, &self.wallets, request).await)
     }
 
     /// From now on this process' clock is past every expiry.

@@ -7,7 +7,7 @@ use lambda_http::{Body, Request, RequestExt};
 use shared::domain::{Cover, IdempotencyKey, PARTITIONS, PacketId, PartId, Reference, RequestKey, UserId};
 use shared::http::{Code, Page, Problem, ROUTES, asked, page};
 use shared::ledger::{MovementCursor, PendingCursor};
-use shared::service::{ListPlace, ReportPlace};
+use shared::service::ReportPlace;
 
 /// Ids, names of parts, and the paths that contain them.
 pub fn ids(data: &[u8]) {
@@ -76,8 +76,7 @@ pub fn cursors(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     of_kind::<MovementCursor>(text);
     of_kind::<PacketId>(text);
-    of_kind::<u32>(text);
-    of_kind::<ListPlace>(text);
+    of_kind::<u64>(text);
     of_kind::<PendingCursor>(text);
     of_kind::<ReportPlace>(text);
     assert_eq!(text.parse::<MovementCursor>().is_ok(), is_place_of_movement(text), "{text:?}");

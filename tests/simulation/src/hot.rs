@@ -6,7 +6,7 @@ use futures::FutureExt;
 use shared::domain::{Decision, Hold, PartId, Partition, Terms};
 use shared::memory::MemoryHot;
 use shared::ports::{
-    Ask, Backlog, GrabAnswer, HotStore, HotStoreError, Loaded, OutboxEntry, PartAnswers, PartReport, Reconciled,
+    Ask, Backlog, GrabAnswer, HotStore, HotStoreError, Loaded, OutboxEntry, PartAnswers, PartState, Reconciled,
 };
 
 use crate::faults::Fault;
@@ -153,7 +153,7 @@ impl HotStore for SimHot {
         self.call(part, "release_load_lease", move |hot| now(hot.release_load_lease(part))).await
     }
 
-    async fn report(&self, part: PartId) -> Answer<Option<PartReport>> {
+    async fn report(&self, part: PartId) -> Answer<Option<PartState>> {
         self.call(part, "report", move |hot| now(hot.report(part))).await
     }
 

@@ -8,7 +8,7 @@ use futures::future::{Either, select};
 use shared::domain::{AckMode, DayZone, Limits, MAX_MOVEMENT};
 use shared::ledger::Ledger;
 use shared::ports::{Clock, Entropy};
-use shared::service::{ClosePacket, Failure, GrabSlip, SendPacket, SendPolicy, Settle, Stores, ViewPackets, Wallets};
+use shared::service::{ClosePacket, GrabSlip, SendPacket, SendPolicy, Settle, Stores, ViewPackets, Wallets};
 
 use crate::faults::Fault;
 use crate::hot::SimHot;
@@ -105,7 +105,7 @@ impl Process {
         Arc::new(Self {
             send: SendPacket::new(stores.clone(), policy),
             grab: if setup.runs_on { grab.running_on() } else { grab },
-            view: ViewPackets::new(stores.clone(), CURRENCY.to_owned()),
+            view: ViewPackets::new(stores.clone()),
             close: ClosePacket::new(stores.clone(), CURRENCY.to_owned()),
             settle: Settle::new(stores, setup.grace),
             wallets: Wallets::new(Arc::clone(&ledger), now(), CURRENCY.to_owned(), MAX_MOVEMENT),
@@ -119,7 +119,7 @@ impl Process {
 
     /// The answer that a caller receives for `work`; `None`: none, because the process was killed or the caller went
     /// away.
-    pub async fn call<V>(&self, work: impl Future<Output = Result<V, Failure>>) -> Option<Result<V, Failure>> {
+    pub async fn call<V>(&self, work: impl Future<Output = V>) -> Option<V> {
         let mut polls = self.world.strikes(Fault::Dropped).then(|| self.world.chance.between(1..=POLLS_MAX));
         let mut work = pin!(work);
         let work = poll_fn(move |context| match &mut polls {

@@ -15,7 +15,7 @@ use shared::domain::{
 };
 use shared::ledger::{DepositOutcome, EndOutcome, Ledger, SendOutcome as LedgerSend, SendRequest, WithdrawalOutcome};
 use shared::ports::{Clock, Entropy};
-use shared::service::{Asker, Failure, GrabOutcome, RunReport, SendOutcome, Viewed};
+use shared::service::{Asker, Failure, GrabOutcome, RunReport, SendOutcome, ViewError};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
@@ -617,7 +617,7 @@ impl Run {
         for Known { terms, .. } in self.world.known() {
             let process = self.slots.any();
             let seen = process.call(process.view.packet(terms.id, &terms.sender, &Asker::Operator)).await;
-            let Some(Ok(Viewed::Shown(view))) = seen else { continue };
+            let Some(Ok(view)) = seen else { continue };
             let is_early = self.world.mutant == Some(Mutant::SeedAtExpiry) && process.clock.now() >= terms.expires_at;
             if !view.is_decided && !is_early {
                 continue;
@@ -669,8 +669,8 @@ impl Run {
         for Known { terms, .. } in self.world.known() {
             let seen = process.call(process.view.packet(terms.id, &terms.sender, &Asker::Operator)).await;
             let right = match (&seen, books.packets.get(&terms.id.to_string())) {
-                (Some(Ok(Viewed::NotFound)), None) => true,
-                (Some(Ok(Viewed::Shown(view))), Some(packet)) => {
+                (Some(Err(ViewError::NotFound)), None) => true,
+                (Some(Ok(view)), Some(packet)) => {
                     view.summary.claimed_count as usize == packet.claims.len()
                         && view.summary.decided_count() as usize == packet.decisions.len()
                 }

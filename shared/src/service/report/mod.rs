@@ -15,10 +15,12 @@ use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 pub use self::sheet::{Bounded, SheetError, sheet_name, text_of_cell, write_sheet};
 
 use super::Failure;
-use crate::domain::{Amount, Claim, Decision, End, Owner, PacketId, Selection, Status, Terms, Timestamp, UserId};
+use crate::domain::{
+    Amount, Claim, DayZone, Decision, End, Owner, PacketId, Selection, Status, Terms, Timestamp, UserId,
+};
 use crate::ledger::keys::SLIPS_PER_KEY;
 use crate::ledger::{Ledger, Packet, Slice};
-use crate::ports::{Clock, Table};
+use crate::ports::Table;
 
 /// Groups of decisions that are read at once.
 const GROUPS_AT_ONCE: usize = 16;
@@ -94,21 +96,27 @@ pub struct SelectionTotals {
     pub users: usize,
 }
 
-/// The use case of reports.
-pub struct Reports<T> {
+/// The use case of reports on all packets of a sender that belong together.
+pub struct CampaignReports<T> {
     ledger: Arc<Ledger<T>>,
-    clock: Arc<dyn Clock>,
+    day_zone: DayZone,
 }
 
-impl<T: Table> Reports<T> {
+impl<T: Table> CampaignReports<T> {
     /// Reports on the packets of `ledger`.
-    pub const fn new(ledger: Arc<Ledger<T>>, clock: Arc<dyn Clock>) -> Self {
-        Self { ledger, clock }
+    pub const fn new(ledger: Arc<Ledger<T>>) -> Self {
+        Self { ledger, day_zone: DayZone::UTC }
     }
 
-    /// The time now.
-    pub fn now(&self) -> Timestamp {
-        self.clock.now()
+    /// The same, whose files for people have times of this zone.
+    #[must_use]
+    pub fn in_zone(self, day_zone: DayZone) -> Self {
+        Self { day_zone, ..self }
+    }
+
+    /// The zone of times in files for people.
+    pub const fn day_zone(&self) -> &DayZone {
+        &self.day_zone
     }
 
     /// The packets, the oldest first, from `from` on.

@@ -25,7 +25,7 @@ async fn a_report_has_each_of_many_packets_and_of_their_claims_once() {
         let claim = Claim { slip: 0, amount: terms.total, at: terms.created_at };
         ledger.claim(&terms, &format!("u{number}").parse().unwrap(), &claim, None).await.unwrap();
     }
-    let reports = Reports::new(ledger, Arc::new(System));
+    let reports = CampaignReports::new(ledger);
     let of = Selection { sender: packet(0).sender, reference: Some("nye".parse().unwrap()), limit_key: None };
     let totals = reports.totals(&of).await.unwrap();
     let won: u32 = totals.packets.iter().map(|packet| packet.won_count).sum();

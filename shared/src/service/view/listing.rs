@@ -2,15 +2,13 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
-use std::fmt;
 use std::ops::Range;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::reads::Reads;
-use super::shown::{Groups, Look, Need, SMALL_SLIPS_MAX};
-use super::{ViewPackets, Viewed};
+use super::rules::{Groups, Need, SMALL_SLIPS_MAX, Shared};
+use super::{ViewError, ViewPackets};
 use crate::domain::{Claim, PacketId, PartId, Terms, Timestamp, UserId};
 use crate::ledger::Slice;
 use crate::ledger::keys::SLIPS_PER_KEY;
@@ -28,35 +26,6 @@ pub struct ListedClaim {
     pub best: bool,
 }
 
-/// A place in a packet's list of claims.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum ListPlace {
-    /// In slip order: the last slip that was listed.
-    Slip(u32),
-    /// Of the newest first: a time and a slip, as one number.
-    Time(u64),
-}
-
-impl fmt::Display for ListPlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Slip(slip) => write!(f, "{slip}"),
-            Self::Time(number) => write!(f, "t{number}"),
-        }
-    }
-}
-
-impl FromStr for ListPlace {
-    type Err = std::num::ParseIntError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text.strip_prefix('t') {
-            Some(number) => number.parse().map(Self::Time),
-            None => text.parse().map(Self::Slip),
-        }
-    }
-}
-
 /// The order of a list of claims.
 #[derive(Clone, Copy, Debug)]
 pub enum Order {
@@ -65,7 +34,7 @@ pub enum Order {
     /// The newest first, down to `after`. A large packet that is settled has slip order all the same, and all of its claims are listed.
     Newest {
         /// The `newest` of an earlier list.
-        after: Option<ListPlace>,
+        after: Option<u64>,
     },
 }
 
@@ -74,8 +43,9 @@ pub enum Order {
 pub struct ClaimsAsked {
     /// The list's order.
     pub order: Order,
-    /// Where the last piece ended; `None`: at the beginning of the list.
-    pub cursor: Option<ListPlace>,
+    /// Where the last piece ended; `None`: at the beginning of the list. In slip order it is a slip, and else a moment, which is larger
+    /// than any slip.
+    pub cursor: Option<u64>,
     /// The most claims.
     pub limit: u32,
 }
@@ -86,29 +56,29 @@ pub struct ClaimsView {
     /// The packet's terms.
     pub terms: Arc<Terms>,
     /// The page.
-    pub claims: Slice<ListedClaim, ListPlace>,
-    /// The place from which a later list of the newest claims goes on. `None` in slip order.
-    pub newest: Option<ListPlace>,
-    /// Whether nothing of the list changes any more.
-    pub is_final: bool,
+    pub claims: Slice<ListedClaim, u64>,
+    /// The moment from which a later list of the newest claims goes on. `None` in slip order.
+    pub newest: Option<u64>,
+    /// Whether every slip is decided: nothing of the list changes any more.
+    pub is_decided: bool,
 }
 
-/// The bits of a slip in a place by time: a packet has at most 100,000.
+/// The bits of a slip in a moment: a packet has at most 100,000.
 const SLIP_BITS: u32 = 17;
-/// For how long before the newest claim the list of what is newer repeats claims, while claims may still come that were given out
-/// earlier than the newest one.
-const REPEATED: Duration = Duration::from_secs(2);
+/// A claim that is committed within this time of its hold is in the list of what is newer, also if a later one was listed before. So that
+/// list repeats the claims of this time. A client that lacks a later one notices by the count, and starts over.
+const COMMITTED_WITHIN: Duration = Duration::from_secs(2);
 
 /// A claim and its winner.
 type Row = (UserId, Claim);
 
-/// The place before all claims of a time: the time as a number, without its lowest bits, which are a claim's slip. A time beyond 47 bits,
+/// The moment before all claims of a time: the time as a number, without its lowest bits, which are a claim's slip. A time beyond 47 bits,
 /// which no clock shows, counts as the last one.
 fn begin_of(at: Timestamp) -> u64 {
     at.ms().min(u64::MAX >> SLIP_BITS) << SLIP_BITS
 }
 
-/// The place of a claim in the order of time.
+/// The place of a claim in the order of time: moments sort as time and slip do.
 fn moment(claim: &Claim) -> u64 {
     begin_of(claim.at) | u64::from(claim.slip)
 }
@@ -119,48 +89,38 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         &self,
         id: PacketId,
         viewer: Option<&UserId>,
-        by: &Asker,
+        asker: &Asker,
         asked: &ClaimsAsked,
-    ) -> Result<Viewed<ClaimsView>, Failure> {
-        let visible = self.visible(id, viewer, by).await?;
-        visible.shown(|terms| self.list(terms, viewer, asked)).await
-    }
-
-    async fn list(
-        &self,
-        terms: Arc<Terms>,
-        viewer: Option<&UserId>,
-        asked: &ClaimsAsked,
-    ) -> Result<ClaimsView, Failure> {
-        let look = self.reads.look(&terms).await?;
-        let mut late = look.promises.clone();
-        if let Some(viewer) = viewer.filter(|_| !look.is_decided) {
+    ) -> Result<ClaimsView, ViewError> {
+        let terms = self.terms_for(id, viewer, asker).await?;
+        let shared = self.reads.shared(&terms).await?;
+        let mut late = shared.promises.clone();
+        if let Some(viewer) = viewer.filter(|_| !shared.is_decided) {
             let own = self.reads.own_claims.claim_of(viewer, terms.id).await?;
             late.extend(own.map(|claim| (viewer.clone(), claim)));
         }
-        let list = List { reads: &self.reads, terms: &terms, look: &look, late };
-        let is_by_slip = terms.count > SMALL_SLIPS_MAX && look.end.is_settled;
+        let list = List { reads: &self.reads, terms: &terms, shared: &shared, late };
         // One more shows whether there is a next page.
         let limit = asked.limit as usize;
-        let (mut rows, newest) = match (asked.order, asked.cursor) {
-            (_, Some(ListPlace::Slip(slip))) => (list.by_slip(slip.saturating_add(1), limit).await?, None),
-            (Order::Newest { after }, cursor) if !is_by_slip => {
-                let number = |place| if let Some(ListPlace::Time(number)) = place { Some(number) } else { None };
-                let start = number(after).map_or(0, |after| after.saturating_add(1));
-                let (rows, newest) = list.by_time(start..number(cursor).unwrap_or(u64::MAX), limit).await?;
-                (rows, Some(ListPlace::Time(newest)))
+        let (mut rows, newest) = match asked.order {
+            Order::Newest { after } if terms.count <= SMALL_SLIPS_MAX || !shared.end.is_settled => {
+                let span = after.map_or(0, |after| after.saturating_add(1))..asked.cursor.unwrap_or(u64::MAX);
+                let (rows, newest) = list.by_time(span, limit).await?;
+                (rows, Some(newest))
             }
-            _ => (list.by_slip(0, limit).await?, None),
+            _ => {
+                let slip = asked.cursor.and_then(|cursor| u32::try_from(cursor).ok());
+                (list.by_slip(slip.map_or(0, |slip| slip.saturating_add(1)), limit).await?, None)
+            }
         };
         let more = rows.len() > limit;
         rows.truncate(limit);
-        let place = |row: &Row| newest.map_or(ListPlace::Slip(row.1.slip), |_| ListPlace::Time(moment(&row.1)));
+        let place = |(_, claim): &Row| if newest.is_some() { moment(claim) } else { claim.slip.into() };
         let next = if more { rows.last().map(place) } else { None };
-        let best = look.summary.best.as_ref().map(|best| best.slip);
+        let best = shared.summary.best.as_ref().map(|best| best.slip);
         let listed = |(user, claim): Row| ListedClaim { user, best: best == Some(claim.slip), claim };
         let claims = Slice { rows: rows.into_iter().map(listed).collect(), next };
-        let is_final = look.is_decided;
-        Ok(ClaimsView { terms, claims, newest, is_final })
+        Ok(ClaimsView { terms, claims, newest, is_decided: shared.is_decided })
     }
 }
 
@@ -168,18 +128,19 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
 struct List<'a, T: Table, H> {
     reads: &'a Arc<Reads<T, H>>,
     terms: &'a Terms,
-    look: &'a Look,
+    shared: &'a Shared,
     /// Claims that no group has yet: the viewer's own, which they find at once, and promises.
     late: Vec<Row>,
 }
 
 impl<T: Table, H: HotStore> List<'_, T, H> {
-    async fn read(&self, groups: Vec<u32>) -> Result<Groups, Failure> {
-        self.reads.groups(self.terms, &self.look.reported, groups, self.need()).await
+    /// The groups of `slips` that have claims, as far as the parts know.
+    fn groups(&self, slips: &Range<u32>) -> Vec<u32> {
+        self.shared.counted.groups_to_read(self.terms, slips, Need::Each)
     }
 
-    const fn need(&self) -> Need {
-        if self.look.end.is_over() { Need::All } else { Need::Claims }
+    async fn read(&self, groups: Vec<u32>) -> Result<Groups, Failure> {
+        self.reads.groups(self.terms, &self.shared.counted, groups, Need::Each).await
     }
 
     /// The claims of groups that were read, and the late ones; of one slip, what the ledger says.
@@ -194,7 +155,7 @@ impl<T: Table, H: HotStore> List<'_, T, H> {
     /// More than `limit` claims from slip `start` on, if there are so many. It reads as many groups as the list would fill, and then
     /// twice as many each time.
     async fn by_slip(&self, start: u32, limit: usize) -> Result<Vec<Row>, Failure> {
-        let groups = self.look.reported.groups_to_read(self.terms, &(start..self.terms.count), self.need());
+        let groups = self.groups(&(start..self.terms.count));
         let (mut left, mut many, mut read) = (groups.as_slice(), limit / 64 + 1, Groups::new());
         loop {
             let (next, later) = left.split_at(many.min(left.len()));
@@ -218,8 +179,8 @@ impl<T: Table, H: HotStore> List<'_, T, H> {
     async fn by_time(&self, span: Range<u64>, limit: usize) -> Result<(Vec<Row>, u64), Failure> {
         let newest_groups = |part: PartId| {
             let slips = part.slips(self.terms.count);
-            let groups = self.look.reported.groups_to_read(self.terms, &slips, self.need());
-            (slips, groups.into_iter().rev().collect())
+            let groups = self.groups(&slips).into_iter().rev().collect();
+            (slips, groups)
         };
         let parts: Vec<(Range<u32>, Vec<u32>)> = self.terms.id.parts().map(newest_groups).collect();
         let mut depth = if self.terms.count <= SMALL_SLIPS_MAX { usize::MAX } else { limit / 64 / parts.len() + 1 };
@@ -245,14 +206,10 @@ impl<T: Table, H: HotStore> List<'_, T, H> {
         }
     }
 
-    /// The place up to which a list whose newest claim is at `newest` lacks no claim, as far as can be known. It is not after that, so it
-    /// stays where it is while nothing happens.
+    /// The moment up to which a list whose newest claim is at `newest` lacks no claim. It is not after that, so it stays where it is while
+    /// nothing happens.
     fn complete_until(&self, newest: u64) -> u64 {
-        if self.look.is_decided {
-            return newest;
-        }
-        let repeated = || Timestamp::from_ms(newest >> SLIP_BITS).before(REPEATED);
-        let until = self.look.reported.given_out_before().unwrap_or_else(repeated);
-        begin_of(until).saturating_sub(1).min(newest)
+        let until = begin_of(self.shared.counted.as_of.before(COMMITTED_WITHIN)).saturating_sub(1);
+        if self.shared.is_decided { newest } else { newest.min(until) }
     }
 }

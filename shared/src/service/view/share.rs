@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::ViewPackets;
 use crate::domain::{AckMode, Amount, Claim, Hold, PacketId, PartId, Signer, Status, Terms, Timestamp, UserId};
 use crate::ports::{HotStore, Table};
-use crate::service::Failure;
+use crate::service::{Failure, Stores};
 
 /// What a user has of a packet.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -69,22 +69,42 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
     /// What a user has of a packet. `None`: there is no such packet.
     pub async fn share(&self, id: PacketId, user: &UserId) -> Result<Option<ShareView>, Failure> {
         let Some(terms) = self.reads.stores.packets.terms(id).await? else { return Ok(None) };
-        let share = self.share_of(&terms, user).await?;
+        let mut share = self.claimed_by(user, id).await?;
+        if share == Share::None {
+            let held = self.held_by(user, &terms).await?;
+            // The claim is read once more, and last: if the hold has become one meanwhile, its decision and its claim came together.
+            share = self.claimed_by(user, id).await?;
+            if share == Share::None {
+                share = held;
+            }
+        }
         let obstacles = if share == Share::None { self.obstacles(&terms, user).await? } else { Vec::new() };
-        let status = self.look(Arc::clone(&terms), None).await?.status;
+        let status = self.view(Arc::clone(&terms), None).await?.status;
         Ok(Some(ShareView { terms, status, share, obstacles }))
     }
 
-    async fn share_of(&self, terms: &Terms, user: &UserId) -> Result<Share, Failure> {
-        if let Some(claimed) = self.claimed_by(user, terms.id).await? {
-            return Ok(claimed);
+    async fn claimed_by(&self, user: &UserId, id: PacketId) -> Result<Share, Failure> {
+        let claimed = self.ledger().signed_claim_of(user, id).await?;
+        Ok(claimed.map_or(Share::None, |(claim, by)| Share::Claimed { claim, by }))
+    }
+
+    /// What becomes of a hold depends on whether the ledger has a decision of its slip.
+    async fn held_by(&self, user: &UserId, terms: &Terms) -> Result<Share, Failure> {
+        let Stores { ledger, hot, packets, .. } = &self.reads.stores;
+        let entries = try_join_all(terms.id.parts().map(|part| hot.outbox(part))).await?;
+        let mut holds = entries.into_iter().flatten().map(|entry| entry.hold);
+        let Some(Hold { slip, at, .. }) = holds.find(|hold| hold.user == *user) else { return Ok(Share::None) };
+        match ledger.decision(terms.id, slip).await? {
+            Some(decision) if decision.owner.user().is_none() => Ok(Share::Refunded { slip, at: decision.at }),
+            Some(_) => Ok(Share::None),
+            None => {
+                let promised = match PartId::of_slip(terms.id, terms.count, slip) {
+                    Some(part) if terms.ack == AckMode::Redis => packets.amount(part, terms, slip).await?,
+                    _ => None,
+                };
+                Ok(Share::Held { slip, at, promised })
+            }
         }
-        // The claim is read once more, and last: if the hold has become one meanwhile, its decision and its claim came together.
-        let undecided = match self.hold_of(terms, user).await? {
-            Some(hold) => self.share_of_hold(terms, &hold).await?,
-            None => Share::None,
-        };
-        Ok(self.claimed_by(user, terms.id).await?.unwrap_or(undecided))
     }
 
     async fn obstacles(&self, terms: &Terms, user: &UserId) -> Result<Vec<Obstacle>, Failure> {
@@ -100,33 +120,5 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
             (is_limited, Obstacle::LimitReached),
         ];
         Ok(known.into_iter().filter_map(|(is_there, obstacle)| is_there.then_some(obstacle)).collect())
-    }
-
-    async fn claimed_by(&self, user: &UserId, id: PacketId) -> Result<Option<Share>, Failure> {
-        let claimed = self.ledger().signed_claim_of(user, id).await?;
-        Ok(claimed.map(|(claim, by)| Share::Claimed { claim, by }))
-    }
-
-    async fn hold_of(&self, terms: &Terms, user: &UserId) -> Result<Option<Hold>, Failure> {
-        let hot = &self.reads.stores.hot;
-        let holds = try_join_all(terms.id.parts().map(|part| hot.outbox(part))).await?;
-        Ok(holds.into_iter().flatten().map(|entry| entry.hold).find(|hold| hold.user == *user))
-    }
-
-    /// What becomes of a hold depends on whether the ledger has a decision of its slip.
-    async fn share_of_hold(&self, terms: &Terms, hold: &Hold) -> Result<Share, Failure> {
-        let Hold { slip, at, .. } = *hold;
-        match self.ledger().decision(terms.id, slip).await? {
-            Some(decision) if decision.owner.user().is_none() => Ok(Share::Refunded { slip, at: decision.at }),
-            Some(_) => Ok(Share::None),
-            None => Ok(Share::Held { slip, at, promised: self.promised(terms, slip).await? }),
-        }
-    }
-
-    async fn promised(&self, terms: &Terms, slip: u32) -> Result<Option<Amount>, Failure> {
-        let part = terms.id.parts().find(|part: &PartId| part.slips(terms.count).contains(&slip));
-        let Some(part) = part.filter(|_| terms.ack == AckMode::Redis) else { return Ok(None) };
-        let amounts = self.reads.stores.packets.amounts(part).await?;
-        Ok(amounts.get((slip - part.slips(terms.count).start) as usize))
     }
 }

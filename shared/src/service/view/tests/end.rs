@@ -10,14 +10,14 @@ async fn of_a_packet_without_an_open_slip_only_its_end_is_read() {
     for pause in [Duration::ZERO, Duration::from_hours(24)] {
         tokio::time::advance(pause).await;
         let shown = scene.view(&scene.terms.sender).await;
-        assert_eq!((shown.status, shown.is_final), (Status::SoldOut, false), "until settle has been there");
+        assert_eq!((shown.status, shown.is_settled), (Status::SoldOut, false), "until settle has been there");
         assert_eq!((scene.queries(), scene.gets(), scene.asked()), (0, 1, 0), "its own item");
     }
     scene.settle().await;
     for gets in [1, 0] {
         scene.forget_counts();
         let shown = scene.view(&scene.terms.sender).await;
-        assert_eq!((shown.status, shown.is_final), (Status::Settled, true));
+        assert_eq!((shown.status, shown.is_settled), (Status::Settled, true));
         assert_eq!((scene.queries(), scene.gets(), scene.asked()), (0, gets, 0));
     }
 }
@@ -40,7 +40,7 @@ async fn of_a_settled_packet_the_sums_are_read() {
     let sums = Summary { claimed_count: 7, ..Summary::default() };
     scene.ledger.mark_settled(&scene.terms, &sums, scene.clock.now()).await.unwrap();
     let shown = scene.view(&scene.terms.sender).await;
-    assert_eq!((shown.status, shown.summary, shown.is_final), (Status::Settled, sums, true));
+    assert_eq!((shown.status, shown.summary, shown.is_settled), (Status::Settled, sums, true));
     assert_eq!(scene.queries(), 0);
 }
 

@@ -15,7 +15,7 @@ use crate::lock;
 use crate::memory::{MemoryHot, MemoryTable};
 use crate::ports::{
     Ask, Backlog, Batch, Clock, GrabAnswer, Grabber, HotStoreError, Item, Key, Loaded, OutboxEntry, PartAnswers,
-    PartReport, Query, Reconciled, System, TableError, TransactError, Write,
+    PartState, Query, Reconciled, System, TableError, TransactError, Write,
 };
 use crate::service::view::*;
 
@@ -70,7 +70,8 @@ impl Table for Counting {
     }
 }
 
-/// A hot store of which some partitions refuse calls, and others leave them without an answer. Views only ask for reports, and for promises.
+/// A hot store of which some partitions refuse calls, and others leave them without an answer. Views only ask for
+/// states, and for promises.
 #[derive(Debug)]
 pub struct Shards {
     pub hot: MemoryHot,
@@ -80,7 +81,7 @@ pub struct Shards {
 }
 
 impl HotStore for Shards {
-    async fn report(&self, part: PartId) -> Result<Option<PartReport>, HotStoreError> {
+    async fn report(&self, part: PartId) -> Result<Option<PartState>, HotStoreError> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         if lock(&self.mute).contains(&part.partition().index()) {
             let gone: Box<dyn std::error::Error + Send + Sync> = "the shard is gone".into();
@@ -191,7 +192,7 @@ impl Scene {
 
         let stores =
             Stores::new(Arc::clone(&ledger), Arc::clone(&hot), Arc::<PausedClock>::clone(&clock), Arc::new(System));
-        let view = ViewPackets::new(stores, "CNY".to_owned());
+        let view = ViewPackets::new(stores);
         let mut scene = Self { terms, table, hot, ledger, view, clock, users: 0, claimed: 0 };
         for part in scene.terms.id.parts() {
             let slips = part.slips(count);
@@ -226,7 +227,7 @@ impl Scene {
     pub fn process(&self) -> ViewPackets<Counting, Shards> {
         let (ledger, hot) = (Arc::clone(&self.ledger), Arc::clone(&self.hot));
         let clock = Arc::<PausedClock>::clone(&self.clock);
-        ViewPackets::new(Stores::new(ledger, hot, clock, Arc::new(System)), "CNY".to_owned())
+        ViewPackets::new(Stores::new(ledger, hot, clock, Arc::new(System)))
     }
 
     pub fn next_user(&mut self) -> UserId {
@@ -292,10 +293,7 @@ impl Scene {
     }
 
     pub async fn view(&self, viewer: &UserId) -> PacketView {
-        match self.view.packet(self.terms.id, viewer, &Asker::Operator).await.unwrap() {
-            Viewed::Shown(view) => view,
-            other => panic!("{other:?}"),
-        }
+        self.view.packet(self.terms.id, viewer, &Asker::Operator).await.unwrap()
     }
 
     pub async fn claimed_count(&self) -> u32 {
@@ -329,11 +327,7 @@ impl Scene {
     }
 }
 
-pub async fn page(
-    view: &ViewPackets<Counting, Shards>,
-    terms: &Terms,
-    after: Option<ListPlace>,
-) -> Slice<ListedClaim, ListPlace> {
+pub async fn page(view: &ViewPackets<Counting, Shards>, terms: &Terms, after: Option<u64>) -> Slice<ListedClaim, u64> {
     list(view, terms, Order::Slip, after).await.claims
 }
 
@@ -341,11 +335,8 @@ pub async fn list(
     view: &ViewPackets<Counting, Shards>,
     terms: &Terms,
     order: Order,
-    cursor: Option<ListPlace>,
+    cursor: Option<u64>,
 ) -> ClaimsView {
     let asked = ClaimsAsked { order, cursor, limit: 100 };
-    match view.claims(terms.id, Some(&terms.sender), &Asker::Operator, &asked).await.unwrap() {
-        Viewed::Shown(view) => view,
-        other => panic!("{other:?}"),
-    }
+    view.claims(terms.id, Some(&terms.sender), &Asker::Operator, &asked).await.unwrap()
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::domain::Status;
 
 const NOW: Timestamp = Timestamp::from_ms(1_795_181_400_000);
 
@@ -28,12 +29,12 @@ fn refunded(slip: u32) -> Decision {
     Decision { owner: crate::domain::Owner::Refunded, ..won(slip) }
 }
 
-fn report(known: &[u32]) -> PartReport {
+fn state(known: &[u32]) -> PartState {
     let mut bits = vec![0_u8; 8];
     for slip in known {
         bits[*slip as usize / 8] |= 0x80 >> (slip % 8);
     }
-    PartReport { now: NOW, known: bits, ..PartReport::default() }
+    PartState { now: NOW, known: bits, ..PartState::default() }
 }
 
 /// What is read of a packet of four slips, and what its viewer `u0` sees.
@@ -119,11 +120,13 @@ fn what_a_viewer_sees_follows_from_what_was_read() {
     for (name, case, (status, count, claimed, back), is_decided, mine) in cases {
         let terms = Arc::new(terms(4));
         let hold = |slip: &u32| Hold { slip: *slip, user: user(&format!("u{slip}")), at: NOW };
-        let reported = Reported::of(vec![(0..4, case.known.map(report))], case.promised.iter().map(hold).collect());
+        let promises = case.promised.iter().map(hold).collect();
+        let counted = Counted::of(&terms, NOW, vec![(0..4, case.known.map(state))], promises);
         let bits = |known: &[u32]| known.iter().fold(0, |bits, slip| bits | 1 << slip);
-        let read = case.read.clone().map(|(read, known)| (0, Arc::new(Group::new(read, bits(known), Instant::now()))));
-        let look = Look::of(&terms, case.end, reported, &read.into_iter().collect(), amount);
-        let seen = look.seen_by(Some(&user("u0")), case.own.map(claim), Arc::clone(&terms), NOW);
+        let read =
+            case.read.clone().map(|(read, known)| (0, Arc::new(Group::new(read, 4, bits(known), Instant::now()))));
+        let shared = Shared::of(&terms, case.end, counted, &read.into_iter().collect(), amount);
+        let seen = shared.for_viewer(Some(&user("u0")), case.own.map(claim), Arc::clone(&terms), NOW);
         let sums = &seen.summary;
         let amounts = (sums.claimed_amount.minor_units(), sums.refunded_amount.minor_units());
         assert_eq!((seen.status, sums.claimed_count, amounts), (*status, *count, (*claimed, *back)), "{name}");
@@ -133,18 +136,19 @@ fn what_a_viewer_sees_follows_from_what_was_read() {
 }
 
 #[test]
-fn the_parts_hint_at_an_end_or_are_calm() {
+fn the_parts_say_whether_a_packet_is_open_past_or_may_be_decided() {
     let terms = Terms { expires_at: NOW.after(Duration::from_millis(1)), ..terms(4) };
-    let open = report(&[0, 1, 2]);
-    let late = PartReport { now: terms.expires_at, ..open.clone() };
-    for (report, is_calm) in [
-        (Some(open.clone()), true),
-        (None, false),
-        (Some(PartReport { is_closed: true, ..open }), false),
-        (Some(late), false),
-        (Some(report(&[0, 1, 2, 3])), false),
+    let open = state(&[0, 1, 2]);
+    let late = PartState { now: terms.expires_at, ..open.clone() };
+    for (part, facts) in [
+        (Some(open.clone()), (true, false, false)),
+        (None, (false, false, true)),
+        (Some(PartState { is_closed: true, ..open }), (false, false, false)),
+        (Some(late), (true, true, false)),
+        (Some(state(&[0, 1, 2, 3])), (true, false, true)),
     ] {
-        assert_eq!(Reported::of(vec![(0..4, report.clone())], Vec::new()).is_calm(&terms), is_calm, "{report:?}");
+        let counted = Counted::of(&terms, NOW, vec![(0..4, part.clone())], Vec::new());
+        assert_eq!((counted.is_open(), counted.is_past, counted.may_be_all(4)), facts, "{part:?}");
     }
 }
 
@@ -152,38 +156,37 @@ fn the_parts_hint_at_an_end_or_are_calm() {
 fn groups_are_read_where_the_parts_do_not_know_enough() {
     // Three parts; the second is silent. The first knows slips of the groups 0 and 2.
     let large = terms(3_000);
-    let first = PartReport { known: [&[0x80][..], &[0; 15], &[1]].concat(), ..report(&[]) };
-    let parts = vec![(0..1_000, Some(first)), (1_000..2_000, None), (2_000..3_000, Some(report(&[])))];
-    let reported = Reported::of(parts, Vec::new());
+    let first = PartState { known: [&[0x80][..], &[0; 15], &[1]].concat(), ..state(&[]) };
+    let parts = vec![(0..1_000, Some(first)), (1_000..2_000, None), (2_000..3_000, Some(state(&[])))];
+    let counted = Counted::of(&large, NOW, parts, Vec::new());
     let silent: Vec<u32> = (15..32).collect();
-    assert_eq!(reported.groups_to_read(&large, &(0..3_000), Need::Sums), silent);
-    assert_eq!(reported.groups_to_read(&large, &(0..3_000), Need::Claims), [&[0, 2][..], &silent].concat());
-    assert_eq!(reported.groups_to_read(&large, &(64..1_088), Need::Claims), [2, 15, 16]);
-    assert_eq!(reported.groups_to_read(&large, &(0..200), Need::All), [0, 1, 2, 3]);
-    let small = Reported::of(vec![(0..100, Some(report(&[])))], Vec::new());
+    assert_eq!(counted.groups_to_read(&large, &(0..3_000), Need::Sums), silent);
+    assert_eq!(counted.groups_to_read(&large, &(0..3_000), Need::Each), [&[0, 2][..], &silent].concat());
+    assert_eq!(counted.groups_to_read(&large, &(64..1_088), Need::Each), [2, 15, 16]);
+    assert_eq!(counted.groups_to_read(&large, &(1..200), Need::Each), [2], "the other one is before them");
+    assert_eq!(counted.checked_by_ledger().groups_to_read(&large, &(0..200), Need::Each), [0, 1, 2, 3]);
+    let small = Counted::of(&terms(100), NOW, vec![(0..100, Some(state(&[])))], Vec::new());
     assert_eq!(small.groups_to_read(&terms(100), &(0..100), Need::Sums), [0, 1], "a small packet is read as a whole");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_group_is_used_again_unless_a_decision_may_be_missing() {
-    let terms = terms(66);
-    let read = |decisions: Vec<Decision>, known| Group::new(decisions, known, Instant::now());
-    let (partly, whole, refuting) = (read(vec![won(0)], 0), read(vec![won(0), won(1)], 0), read(vec![won(0)], 0b11));
-    let knows = |places: &[u32]| Reported::of(vec![(0..64, None), (64..66, Some(report(places)))], Vec::new());
+    let life = Duration::from_secs(1);
+    let read = |decisions: Vec<Decision>, known| Group::new(decisions, 2, known, Instant::now());
+    let (partly, whole, asked) = (read(vec![won(0)], 0), read(vec![won(0), won(1)], 0), read(vec![won(0)], 0b11));
     let rows = [
-        ("nothing is new", &partly, &[0][..], Need::Claims, 1, (true, false)),
-        ("the part knows more", &partly, &[0, 1], Need::Claims, 1, (false, false)),
-        ("the part knows more, and sums do not need it", &partly, &[0, 1], Need::Sums, 1, (true, false)),
-        ("the ledger was asked for it", &refuting, &[0, 1], Need::Claims, 1, (true, false)),
-        ("one of very many", &partly, &[0], Need::Claims, 65, (true, true)),
-        ("all decided", &whole, &[0, 1], Need::Claims, 1, (true, true)),
+        ("nothing is new", &partly, 0b01, Need::Each, (true, false)),
+        ("the part knows more", &partly, 0b11, Need::Each, (false, false)),
+        ("the part knows more, and sums do not need it", &partly, 0b11, Need::Sums, (true, false)),
+        ("the ledger was asked for it", &asked, 0b11, Need::Each, (true, false)),
+        ("all decided", &whole, 0b11, Need::Each, (true, true)),
     ];
     for is_old in [false, true] {
-        for (name, group, places, need, of, (young, old)) in &rows {
-            let usable = knows(places).is_usable(group, 1, &terms, *need, *of);
+        for (name, group, known, need, (young, old)) in &rows {
+            let usable = group.is_usable(*known, *need, life);
             assert_eq!(usable, if is_old { *old } else { *young }, "{name}, old: {is_old}");
         }
-        tokio::time::advance(GROUP_LIFE).await;
+        tokio::time::advance(life).await;
     }
 }
 
@@ -191,9 +194,8 @@ async fn a_group_is_used_again_unless_a_decision_may_be_missing() {
 fn of_two_equal_claims_the_earlier_one_is_the_best_and_none_before_all_are_decided() {
     let decisions = |last: Decision| (0..3).map(won).chain([last]).collect::<Vec<_>>();
     let best = |decisions: Vec<Decision>| {
-        let groups: Groups = [(0, Arc::new(Group::new(decisions, 0, Instant::now())))].into();
-        let reported = Reported::of(vec![(0..4, None)], Vec::new());
-        Look::of(&terms(4), End::default(), reported, &groups, amount).summary.best.map(|best| best.slip)
+        let groups: Groups = [(0, Arc::new(Group::new(decisions, 4, 0, Instant::now())))].into();
+        Shared::of(&terms(4), End::default(), Counted::nothing(), &groups, amount).summary.best.map(|best| best.slip)
     };
     assert_eq!(best(decisions(refunded(3))), Some(2));
     assert_eq!(best((0..3).map(won).collect()), None, "the other slip may be better");
