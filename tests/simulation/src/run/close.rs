@@ -44,7 +44,7 @@ impl Run {
         self.world.closing(id);
         let closing =
             Intervention { reason: "a simulation".parse().expect("a reason"), at: process.clock.now(), by: None };
-        let closed = process.call(async { Ok(process.ledger.close(&terms, &closing).await?) }).await;
+        let closed = process.call(async { Ok::<_, Failure>(process.ledger.close(&terms, &closing).await?) }).await;
         self.world.note(format_args!("a close of {id} dies half-way: {closed:?}"));
         let mut users: Vec<GrabPlan> = self.plan.packets[number].grabs.clone();
         users.sort_by(|one, other| one.user.cmp(&other.user));
