@@ -89,10 +89,10 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         &self,
         id: PacketId,
         viewer: Option<&UserId>,
-        asker: &Asker,
+        by: &Asker,
         asked: &ClaimsAsked,
     ) -> Result<ClaimsView, ViewError> {
-        let terms = self.terms_for(id, viewer, asker).await?;
+        let terms = self.terms_for(id, viewer, by).await?;
         let shared = self.reads.shared(&terms).await?;
         let mut late = shared.promises.clone();
         if let Some(viewer) = viewer.filter(|_| !shared.is_decided) {

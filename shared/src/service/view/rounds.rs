@@ -33,11 +33,13 @@ pub struct NextRound {
 
 /// The sender of a campaign, and the key of its limit.
 type Campaign = (UserId, LimitKey);
+/// When packets were read, and how they were.
+type Read = (Instant, Arc<[Packet]>);
 
 /// The packets of campaigns, each with the time at which they were read.
 pub(super) struct Rounds<T> {
     ledger: Arc<Ledger<T>>,
-    known: Arc<Cache<Campaign, (Instant, Arc<[Packet]>)>>,
+    known: Arc<Cache<Campaign, Read>>,
     in_flight: SingleFlight<Campaign, Result<Arc<[Packet]>, Failure>>,
 }
 

@@ -161,7 +161,7 @@ impl Counted {
     /// The same where the ledger is asked for all slips, too.
     #[must_use]
     pub fn checked_by_ledger(self) -> Self {
-        Self { silent: vec![0..u32::MAX], ..self }
+        Self { silent: std::iter::once(0..u32::MAX).collect(), ..self }
     }
 
     /// The groups of `slips` to read for `need`.

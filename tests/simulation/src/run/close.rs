@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures::future::{join, join_all};
 use shared::domain::{Intervention, PacketId};
 use shared::ports::Clock;
+use shared::service::Failure;
 use tokio::time::sleep;
 
 use super::Run;
