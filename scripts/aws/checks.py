@@ -354,7 +354,7 @@ def table_limits(account):
 def roles(account):
     summary = account.client("iam").get_account_summary()["SummaryMap"]
     # What a first creation makes at most.
-    for kind, most in (("Roles", 15), ("Policies", 13)):
+    for kind, most in (("Roles", 14), ("Policies", 14)):
         free = summary[f"{kind}Quota"] - summary[kind]
         if not account.status and free < most:
             yield "fails", f"{free} more {kind.lower()} fit into the account; the stack makes up to {most}", f"raise the quota of IAM {kind.lower()}, or delete some"

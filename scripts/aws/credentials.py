@@ -15,7 +15,7 @@ import boto3
 import botocore.exceptions
 import dateutil.parser
 
-# The first build takes up to an hour, and versions move one after the other.
+# The first build takes up to an hour, and a gradual deployment a part of one.
 DEPLOYMENT = datetime.timedelta(hours=2)
 RENEWED = "unset them (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN) and name a profile that renews its own: AWS_PROFILE"
 

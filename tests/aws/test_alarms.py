@@ -1,5 +1,6 @@
 """The alarms and the dashboard: each alarm notifies the operator and is in the runbook, each metric exists."""
 
+import functools
 import json
 import re
 
@@ -83,6 +84,7 @@ def test_the_runbooks_commands_name_what_exists(stack, runbook, repository):
     assert len(of_aws) > 10 and set(of_aws) <= watched
 
 
+@functools.cache
 def sources(repository):
     return "".join(path.read_text() for path in repository.glob("**/src/**/*.rs") if "target" not in path.parts)
 
