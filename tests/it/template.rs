@@ -123,8 +123,8 @@ fn routes(template: &Value) -> (Vec<Route>, Vec<String>) {
     (routes, open)
 }
 
-/// The routes that fit a request, the one that API Gateway chooses last: a whole path before a greedy one, a longer one before a
-/// shorter one, a method before any.
+/// The routes that fit a request, the one that API Gateway chooses last. It prefers a whole path to a greedy one, a longer one to a
+/// shorter one, and a method to any.
 fn fitting<'a>(routes: &'a [Route], method: &str, path: &str) -> Vec<&'a Route> {
     let fits = |route: &&Route| [method, "ANY"].contains(&&*route.method) && route.parameters(path).is_some();
     let mut found: Vec<&Route> = routes.iter().filter(fits).collect();
