@@ -189,10 +189,10 @@ pub struct LockCounter {
 }
 
 impl LockCounter {
-    /// As published.
-    pub const PUBLISHED: Self = Self { is_guarded: false, next: AtomicU64::new(0) };
-    /// With the guard.
-    pub const GUARDED: Self = Self { is_guarded: true, ..Self::PUBLISHED };
+    /// As published, or with the guard.
+    pub const fn new(is_guarded: bool) -> Self {
+        Self { is_guarded, next: AtomicU64::new(0) }
+    }
 
     /// Takes a slip. The caller holds the lock.
     fn take(&self, client: &mut Client, counter: &str, packet: usize, user: &str) -> RedisResult<Got> {

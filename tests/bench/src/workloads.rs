@@ -29,7 +29,7 @@ pub async fn hot(lab: &mut Lab, workload: &'static str) -> Result<(), BoxError> 
         // Everybody asks twice.
         _ => (Rush::with_repeats(SLIPS), 1_000),
     };
-    let (counter, guarded, no_lock) = (LockCounter::PUBLISHED, LockCounter::GUARDED, NoLock::default());
+    let (counter, guarded, no_lock) = (LockCounter::new(false), LockCounter::new(true), NoLock::default());
     let published: [&dyn Design; 6] = [&LuaQueue, &counter, &guarded, &no_lock, &CheckLockPop, &PureQueue];
     pipelined(lab, workload, rush, in_flight, &published).await
 }

@@ -97,7 +97,7 @@ async fn the_word_of_a_full_part_is_taken_back_with_a_slip() {
                 }
                 match how {
                     "release" => rig.store.release(packet.part, 2, &ann).await.unwrap(),
-                    // Bob has ann's slip by the ledger's word, so his own is free.
+                    // Bob has ann's slip by the ledger's word, so the one that was held for bob is free.
                     "reconcile" => drop(rig.reconcile(&packet, &[won(0, "bob")], &[ann]).await),
                     _ => {
                         let () = rig.run(["HDEL", &packet.keys().part, "ann"]).await;

@@ -18,7 +18,7 @@ const FOUND: [(Mutant, u64, Kind); 23] = [
     (Mutant::CountedRefund, 4, Kind::Conservation),
     (Mutant::AcknowledgedBeforeCommit, 6, Kind::Promise),
     (Mutant::UnconfirmedAnswer, 2, Kind::Promise),
-    (Mutant::UncertainNegative, 3499, Kind::Promise),
+    (Mutant::UncertainNegative, 217, Kind::Promise),
     (Mutant::FreshTime, 4, Kind::Promise),
     (Mutant::PutBackAfterTimeout, 712, Kind::Promise),
     (Mutant::AmountFromRedis, 6, Kind::Decision),
@@ -35,7 +35,7 @@ const FOUND: [(Mutant, u64, Kind); 23] = [
     (Mutant::CountedApart, 6, Kind::Limit),
     (Mutant::StartByProcessClock, 125, Kind::Start),
     (Mutant::EndedTwice, 9, Kind::Answer),
-    (Mutant::LimitReadBefore, 5357, Kind::Limit),
+    (Mutant::LimitReadBefore, 7486, Kind::Limit),
 ];
 
 fn threads() -> usize {

@@ -50,7 +50,7 @@ struct Unsettled {
 enum Step {
     /// Its item is read: perhaps it is settled.
     Read,
-    /// If it is closed, the hot store is told.
+    /// If it is closed, it is closed in the hot store too.
     Close(u32),
     /// If it is closed or has promises, the hot store's holds are persisted.
     Drain(u32),
@@ -286,7 +286,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         Ok(None)
     }
 
-    /// Tells the hot store that a packet is closed: from then on a part gives out no slip. Returns whether it was told. Without promises
+    /// Tells the hot store that a packet is closed: from then on a part gives out no slip. Returns whether the part knows. Without promises
     /// the refund goes on even if the hot store does not answer, because the ledger decides each slip.
     async fn close(&self, has_promises: bool, terms: &Terms, part: PartId) -> Result<bool, Failure> {
         crash_point!("refund.before_close");
