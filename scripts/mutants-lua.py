@@ -134,7 +134,7 @@ def main() -> int:
         finally:
             benches.put(bench)
 
-    explained = set(re.split(r"\n\n+", re.sub(r"^#.*\n", "", EXPLAINED.read_text(), flags=re.MULTILINE).rstrip()))
+    explained = set(re.split(r"\n\n+", re.sub(r"^#.*\n", "", EXPLAINED.read_text(), flags=re.MULTILINE).strip()))
     if judge(None):
         sys.exit("mutants-lua: nothing is changed, and still the tests fail")
     with ThreadPoolExecutor(benches.qsize()) as pool:
