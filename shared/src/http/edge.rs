@@ -112,7 +112,7 @@ impl<C: Clock + Clone> UserMeter<C> {
     }
 }
 
-/// Counts a request of `user`, and refuses one who asks too often.
+/// Counts a request of `user`. Refuses it if they ask too often.
 pub(super) fn within_rate(request: &Request, user: &UserId) -> Result<(), Problem> {
     let Some(meter) = request.extensions().get::<Arc<UserMeter>>() else { return Ok(()) };
     let is_grab = asked(request).is_ok_and(|asked| asked.operation == Operation::GrabPacket);

@@ -247,7 +247,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         claim.map_or(refusal, |claim| Ok(Some(replayed(claim))))
     }
 
-    /// The answer to a user without a claim who has no valid ticket, or has to wait for their turn.
+    /// What a user without a claim is answered if they have no valid ticket, or must wait for their turn.
     async fn ticket_refusal(&self, id: PacketId, user: &UserId, asker: &Asker) -> Result<Option<GrabOutcome>, Failure> {
         let (keys, packets, now) = (self.stores.ticket_keys.as_deref(), &self.stores.packets, self.stores.clock.now());
         let refusal = match ticket_of(keys, packets, id, user, asker, now).await? {
@@ -268,8 +268,8 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         }))
     }
 
-    /// The answer to a user without a claim who has reached the limit of a packet; `None`: they have not, or something else keeps them from
-    /// this packet. Two of their grabs at once may both pass: the transaction decides.
+    /// What a user without a claim is answered if they have reached the limit of a packet; `None`: they have not, or something else keeps
+    /// them from this packet. Two of their grabs at once may both pass: the transaction decides.
     async fn limit_refusal(&self, id: PacketId, grabber: &Grabber) -> Result<Option<GrabOutcome>, Failure> {
         let Some(terms) = self.stores.packets.terms(id).await? else { return Ok(Some(GrabOutcome::NotFound)) };
         let (user, now, guard) = (&grabber.user, self.stores.clock.now(), &terms.guard);

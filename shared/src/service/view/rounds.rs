@@ -68,7 +68,7 @@ impl<T: Table> Rounds<T> {
 }
 
 impl<T: Table, H: HotStore> ViewPackets<T, H> {
-    /// The next round after a packet in which `viewer` may still win, who has `won` this so far.
+    /// The next round after a packet in which `viewer` may still win. So far they have `won` this.
     pub(super) async fn next_round(
         &self,
         terms: &Terms,
