@@ -218,6 +218,26 @@ async fn a_load_makes_a_lost_list_anew() {
     .await;
 }
 
+/// A full part whose hash has lost a user, and whose bitmap is lost.
+#[tokio::test]
+async fn a_load_that_finds_a_slip_free_again_takes_the_word_of_a_full_part_back() {
+    on_both(async |rig| {
+        let packet = Packet::of(2);
+        let keys = packet.keys();
+        rig.load(&packet, &[]).await;
+        rig.hold(&packet, "ann").await;
+        rig.hold(&packet, "bob").await;
+        assert_eq!(rig.grab(&packet, "eve").await, GrabAnswer::SoldOut { certain: false });
+        let () = rig.run(["HDEL", &keys.part, "ann"]).await;
+        let () = rig.run(["DEL", &keys.known]).await;
+        rig.load(&packet, &[]).await;
+        assert_eq!(rig.state(packet.part).await.free, [0]);
+        let () = rig.run(["DEL", &keys.free]).await;
+        assert_eq!(rig.grab(&packet, "eve").await, GONE, "the slip is not taken, it is lost");
+    })
+    .await;
+}
+
 /// A loader that has read the ledger long ago comes after the hash has gone back.
 #[tokio::test]
 async fn a_load_knows_no_more_than_its_decisions_and_the_claims_of_the_hash() {

@@ -103,4 +103,6 @@ for slip = past - 1, first, -1 do
 end
 for i = 1, #slips, CHUNK do call('RPUSH', free, unpack(slips, i, math.min(i + CHUNK - 1, #slips))) end
 call('PEXPIREAT', free, expires)
+-- What the lost bitmap knew may be free after all: then the part is not full.
+if slips[1] and word and word:sub(1, 1) == 's' then call('HDEL', part, '$word') end
 return 1
