@@ -1,6 +1,7 @@
 mod close;
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::ops::Range;
 use std::str::FromStr;
@@ -61,7 +62,14 @@ pub fn run(seed: u64, mutant: Option<Mutant>, readable: bool) -> Outcome {
         world.limit(plan.daily_max);
         world.note(format_args!("{plan:?}"));
         let slots = Slots::start(&world, plan.setups.clone());
-        let run = Run { world: Arc::clone(&world), slots, plan, history: History::default(), keys: Mutex::default() };
+        let run = Run {
+            world: Arc::clone(&world),
+            slots,
+            plan,
+            history: History::default(),
+            keys: Mutex::default(),
+            in_doubt: Mutex::default(),
+        };
         Arc::new(run).go().await
     })
 }
@@ -157,13 +165,8 @@ struct Run {
     history: History,
     /// The packet ids that the answers named for each packet's key.
     keys: Mutex<Vec<(usize, PacketId)>>,
-}
-
-/// Whether a deposit has certainly reached the sender's wallet.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Funded {
-    Surely,
-    Perhaps,
+    /// The packets whose deposit has perhaps not reached the sender's wallet.
+    in_doubt: Mutex<BTreeSet<usize>>,
 }
 
 /// How a send ended.
@@ -299,22 +302,31 @@ impl Run {
     }
 
     /// Deposits the packet's amount and a little more into the sender's wallet, always under the same id.
-    async fn fund(&self, number: usize) -> Funded {
+    /// Returns whether it has surely arrived.
+    async fn fund(&self, number: usize) -> bool {
         let (process, new) = (self.slots.any(), &self.plan.packets[number].new);
         let amount = Amount::new(new.total.minor_units() + EXTRA);
         let id = key("fund", number);
-        match process.call(process.wallets.deposit(&new.sender, &id, amount, None)).await {
-            Some(Ok(DepositOutcome::Moved | DepositOutcome::Replayed)) => Funded::Surely,
-            Some(Ok(outcome)) => {
-                self.world.violated(Kind::Answer, format!("a deposit: {outcome:?}"));
-                Funded::Surely
-            }
-            Some(Err(failure)) => {
-                self.defect("a deposit", &failure);
-                Funded::Perhaps
-            }
-            None => Funded::Perhaps,
+        let answer = process.call(process.wallets.deposit(&new.sender, &id, amount, None)).await;
+        match &answer {
+            Some(Ok(DepositOutcome::Moved | DepositOutcome::Replayed)) | None => {}
+            Some(Ok(outcome)) => self.world.violated(Kind::Answer, format!("a deposit: {outcome:?}")),
+            Some(Err(failure)) => self.defect("a deposit", failure),
         }
+        let is_funded = matches!(answer, Some(Ok(_)));
+        let mut in_doubt = self.in_doubt.lock().unwrap();
+        if is_funded {
+            in_doubt.remove(&number)
+        } else {
+            in_doubt.insert(number)
+        };
+        is_funded
+    }
+
+    /// Whether no other packet of the sender can have taken this one's money, since its own did not come.
+    fn is_alone(&self, number: usize) -> bool {
+        let sender = |number: usize| &self.plan.packets[number].new.sender;
+        self.in_doubt.lock().unwrap().iter().all(|other| *other == number || sender(*other) != sender(number))
     }
 
     /// The operator suspends a user, also for `grabs`.
@@ -388,7 +400,7 @@ impl Run {
     async fn send(&self, number: usize, is_quiet: bool) {
         let tries = if is_quiet { 1 } else { 3 };
         for _ in 0..tries {
-            let funded = self.fund(number).await;
+            let is_funded = self.fund(number).await;
             let process = self.slots.any();
             let answer = process.call(self.send_by(&process, number)).await;
             self.world.note(format_args!("the sender of packet {number} receives {answer:?}"));
@@ -409,14 +421,14 @@ impl Run {
                         self.world.violated(Kind::Answer, format!("the sender of packet {number} is not suspended"));
                     }
                 }
-                Some(Ok(Sent::No)) if funded == Funded::Surely => {
+                Some(Ok(Sent::No)) if is_funded && self.is_alone(number) => {
                     self.world.violated(Kind::Answer, format!("packet {number} is funded and was not sent"));
                 }
                 Some(Err(failure)) => self.defect("a send", &failure),
                 Some(Ok(Sent::No)) | None => {}
             }
-            if is_quiet {
-                self.world.violated(Kind::Liveness, format!("packet {number} can't be sent: {funded:?}"));
+            if is_quiet && self.is_alone(number) {
+                self.world.violated(Kind::Liveness, format!("packet {number} can't be sent"));
             }
             sleep(self.world.chance.millis(1..=2_000)).await;
         }
@@ -577,7 +589,7 @@ impl Run {
         for Known { terms, committed } in self.world.known() {
             let number = self.plan.packets.iter().position(|packet| packet.new.sender == terms.sender);
             let packet = &self.plan.packets[number.expect("a packet of the plan")];
-            let mut asked = std::collections::BTreeSet::new();
+            let mut asked = BTreeSet::new();
             for grab in &packet.grabs {
                 if !asked.insert(&grab.user) || committed.is_none() && asked.len() > 1 {
                     continue;
