@@ -1,10 +1,11 @@
-"""The function publish gets each change of tests/events.json that is an event. shared/src/events.rs makes the events, and docs/INTEGRATE.md
+"""The function publish gets each change of tests/events.json that is an event. shared/src/events.rs makes the events, and openapi.yaml
 shows them."""
 
 import json
 import re
 
 import pytest
+import yaml
 from emulated import client
 from moto.events.models import EventPattern
 
@@ -35,8 +36,9 @@ def test_the_filters_pass_each_change_that_is_an_event_once_and_no_other(sources
 
 
 def test_the_document_shows_each_event_with_all_its_fields(cases, repository):
-    documented = re.findall(r"```json\n(.*?)```", (repository / "docs/INTEGRATE.md").read_text(), re.S)
-    by_type = {event["type"]: event["data"] for event in map(json.loads, documented)}
+    event = yaml.safe_load((repository / "openapi.yaml").read_text())["webhooks"]["event"]["post"]
+    documented = [example["value"] for example in event["requestBody"]["content"]["application/json"]["examples"].values()]
+    by_type = {shown["type"]: shown["data"] for shown in documented}
     fields = {}
     for event in (event for case in cases for event in case["events"]):
         fields.setdefault(event["type"], set()).update(event)

@@ -461,13 +461,13 @@ fn a_secret_is_read_however_base64_is_spelt_or_refused_with_the_reason_and_not_s
     }
 }
 
-/// The crate has a type for each event of the page.
+/// The crate has a type for each event of the document.
 #[test]
-fn each_event_of_the_page_reads() {
-    let page = std::fs::read_to_string(repository("docs/INTEGRATE.md")).unwrap();
+fn each_event_of_the_document_reads() {
+    let content = &SPEC.document["webhooks"]["event"]["post"]["requestBody"]["content"]["application/json"];
     let mut events = 0;
-    for block in page.split("```json\n").skip(1) {
-        let event: Value = serde_json::from_str(block.split("```").next().unwrap()).unwrap();
+    for example in content["examples"].as_object().unwrap().values() {
+        let event = &example["value"];
         let (kind, detail) = (event["type"].as_str().unwrap(), event["data"].clone());
         let read = match kind {
             "PacketSent" => serde_json::from_value::<PacketSent>(detail).err(),
