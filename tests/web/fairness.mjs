@@ -1,5 +1,5 @@
 // Measures the distribution of the page's split and draws it beside the published one:
-//   node fairness.mjs [packets]     writes docs/images/fairness-*.svg and prints the tables of docs/FAIRNESS.md
+//   node fairness.mjs [packets]     writes docs/images/fairness-*.svg and prints their figures, of docs/FAIRNESS.md
 //
 // The seeds count up from one fixed seed, so that every run gives the same result.
 
