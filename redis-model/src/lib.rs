@@ -4,7 +4,8 @@
 //! `tests/it/scripts/redis_model.rs` sends the same random commands and scripts to this model, to Redis and to Valkey, and compares
 //! the answers.
 //!
-//! What it leaves out: it counts no memory (a test says when the memory is full), has one database and does not replicate. A hash
+//! What it leaves out: it counts no memory (a test says when the memory is full, and then it refuses each command that grows, where a server
+//! lets a script go on after its first write), has one database and does not replicate. A hash
 //! shows its fields in the order of their names, where a server may show any order.
 
 mod commands;

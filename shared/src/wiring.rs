@@ -193,7 +193,7 @@ impl Wiring {
     }
 
     /// The same, and reads the keys of tickets, if there are any.
-    pub async fn connect_and_read_keys(&self) {
+    pub async fn connect_and_read_ticket_keys(&self) {
         let read = async {
             let Some(keys) = &self.stores.ticket_keys else { return };
             if let Err(cause) = keys.current().await {

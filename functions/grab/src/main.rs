@@ -17,7 +17,7 @@ async fn serve() -> Result<(), Error> {
     let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
     let (table, entrance) = (config.table.clone(), Arc::new(config.entrance(http::steady())));
     let wiring = Wiring::new(config, wiring::dynamodb(&wiring::environment()))?;
-    wiring.connect_and_read_keys().await;
+    wiring.connect_and_read_ticket_keys().await;
     let grab = wiring.grab_slip();
     // A process that serves concurrent requests is never frozen. One that serves one request at a time is frozen
     // between them.

@@ -16,7 +16,7 @@ async fn serve() -> Result<(), Error> {
     let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
     let entrance = Arc::new(config.entrance(http::steady()));
     let wiring = Wiring::new(config, wiring::dynamodb(&wiring::environment()))?;
-    wiring.connect_and_read_keys().await;
+    wiring.connect_and_read_ticket_keys().await;
     let base = wiring.ledger_wiring();
     let view = Arc::new((wiring.view_packets(), base.campaign_reports(), base.wallets()));
     http::run(service_fn(move |request| {

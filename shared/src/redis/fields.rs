@@ -55,7 +55,7 @@ fields! {
 
     /// The answer to users without a claim or hold when there is no slip, as `grab.lua` gives it: with `s`, `e` or `c`. Set by close, by the
     /// load of a closed packet, and by the load or reconcile that knows the last decision or a refund. Also set by the grab that finds every
-    /// slip taken; then release, reconcile and tidy delete it once one is free again. Missing: the answer depends on the counts.
+    /// slip taken; then load, release, reconcile and tidy delete it once one is free again. Missing: the answer depends on the counts.
     WORD, "word", "#s";
 
     /// Number of holds: the outbox is empty at `0`. Set by load, raised by grab, counted down by reconcile and release, counted anew by

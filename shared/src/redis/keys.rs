@@ -47,7 +47,7 @@ pub struct PartKeys {
     /// Hash: the part's terms under the names in [`fields`](super::fields), and each user's claim or hold under the user's id. A claim is
     /// `g<slip>:<amount>:<at>`. A hold is `h<slip>:<left>`, with `:<reason>` once it is parked; `left` is how many milliseconds before the
     /// expiry it was made. The holds are the outbox. Set by load. Holds are added by grab, marked by park, turned into claims or deleted
-    /// by reconcile, and deleted by release. Redis forgets it at `forget_at`, except while it has a hold. Missing: the part is not loaded.
+    /// by reconcile and load, and deleted by release. Redis forgets it at `forget_at`, except while it has a hold. Missing: the part is not loaded.
     pub part: String,
 
     /// List: the free slips, the last the next to be taken. Set by load, shortened by grab, deleted by close. Reconcile and release put slips
@@ -55,12 +55,12 @@ pub struct PartKeys {
     pub free: String,
 
     /// Bitmap: 1 at a slip's place in the part if its decision is known. Set by load, with one bit beyond the
-    /// slips, so that it exists also without a decision; bits are set by reconcile, never cleared. Redis forgets it at
+    /// slips, so that it exists also without a decision; reconcile sets bits, and only a load clears them. Redis forgets it at
     /// `forget_at`. Missing: views read the ledger instead, and no "no slip" of the part becomes certain.
     pub known: String,
 
     /// Sorted set of the whole partition: the names of its pending parts, each with the time of its first hold in milliseconds.
-    /// A name is added by the grab that makes the part hold something. It is removed by the reconcile, release or tidy that finds the outbox
+    /// A name is added by the grab that makes the part hold something, or by the operator's `mend`. It is removed by the reconcile, release or tidy that finds the outbox
     /// empty, or the part not loaded. Redis never forgets it. Missing: no part of the partition is pending.
     pub pending: String,
 

@@ -24,10 +24,10 @@ pub struct Loader<T, H> {
     repairs: SingleFlight<PartId, Result<(), Failure>>,
 }
 
-/// What a part that was not loaded turned out to be.
+/// What a part that was not loaded, or not whole, turned out to be.
 #[derive(Clone, Debug)]
 pub enum Ensured {
-    /// It may be loaded now: ask again.
+    /// It may be loaded now, or another process loads it: ask again.
     AskAgain,
     /// It is expired, and not loaded again: the ledger answers for it.
     Expired(Arc<Terms>),
@@ -41,7 +41,8 @@ impl<T: Table, H: HotStore> Loader<T, H> {
         Self { stores, flights: SingleFlight::default(), repairs: SingleFlight::default() }
     }
 
-    /// Loads a part that the hot store does not have. One caller of all processes loads it, while the others wait.
+    /// Loads a part that the hot store does not have, or of which it has lost a key. One caller of all processes loads it, while the others
+    /// wait.
     pub async fn ensure(self: &Arc<Self>, part: PartId) -> Result<Ensured, Failure> {
         let this = Arc::clone(self);
         let work = move || async move { this.ensure_alone(part).await };

@@ -277,6 +277,14 @@ async fn a_damaged_list_refuses_a_grab_as_a_whole() {
             assert!(matches!(&result, Err(HotStoreError::Impossible(_))), "{result:?}");
             assert_eq!(rig.dump().await, before);
         }
+        // The first hold would have put this part into the queue.
+        let packet = Packet::of(2);
+        rig.load(&packet, &[]).await;
+        let () = rig.run(["SET", &packet.keys().free, "not a list", "PX", "100000"]).await;
+        assert!(matches!(rig.store.grab(packet.part, &[grabber("eve")]).await, Err(HotStoreError::Impossible(_))));
+        rig.store.tidy(packet.part).await.unwrap();
+        let state = rig.state(packet.part).await;
+        assert_eq!((state.held.len(), state.is_pending), (0, false));
     })
     .await;
 }

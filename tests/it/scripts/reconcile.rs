@@ -158,6 +158,20 @@ async fn a_reconcile_leaves_what_the_decisions_say() {
     .await;
 }
 
+/// Without the bitmap only this call knows that the slip of ann's hold is bob's.
+#[tokio::test]
+async fn a_slip_that_the_same_call_decides_is_not_free() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        rig.load(&packet, &[]).await;
+        rig.hold(&packet, "ann").await;
+        let () = rig.run(["DEL", &packet.keys().known]).await;
+        rig.reconcile(&packet, &[won(0, "bob"), won(1, "ann")], &[]).await;
+        assert_eq!(rig.state(packet.part).await.free, [2]);
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_part_that_lost_its_decisions_is_not_final_too_early() {
     on_both(async |rig| {

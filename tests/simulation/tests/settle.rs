@@ -18,6 +18,7 @@ use shared::ports::{
 };
 use shared::redis::PartKeys;
 use shared::service::{NewPacket, RunReport, SendOutcome, SendPacket, SendPolicy, Settle, Stores, Wallets};
+use tokio::join;
 use tokio::time::{Instant, sleep};
 
 /// How long a transaction of a slow table takes, and a query of one that reads slowly.
@@ -453,4 +454,28 @@ async fn closed_packets_with_holds_take_turns() {
     for terms in &packets {
         assert!(scene.decided(terms).await.0 > 0, "a packet waited until others had had all of theirs");
     }
+}
+
+/// A damaged part can't be told before the refund. By the end it is mended.
+#[tokio::test(start_paused = true)]
+async fn a_part_that_was_not_told_of_a_close_is_told_with_the_refund() {
+    let scene = Scene::new(AckMode::Ledger, 10).await;
+    let terms = scene.send(10).await;
+    let part = terms.id.parts().next().unwrap();
+    scene.hot.load(part, &terms, false, &[]).await.unwrap();
+    scene.close(&terms).await;
+    let (server, key) = (scene.hot.server(), PartKeys::of(part).part);
+    let whole = server.snapshot();
+    server.command(&["DEL", &key]).unwrap();
+    server.command(&["RPUSH", &key, "damage"]).unwrap();
+    scene.slow_down();
+    let mend = async {
+        sleep(SLOW / 2).await;
+        server.restore(&whole);
+    };
+    join!(scene.settle(SLOW * 10), mend);
+    assert_eq!(scene.decided(&terms).await, (10, true));
+    let late = Grabber { user: winner(), passphrase: None };
+    let found = scene.hot.grab(part, &[late]).await.unwrap().unwrap();
+    assert_eq!(found, [GrabAnswer::Closed { certain: true }]);
 }

@@ -20,7 +20,7 @@
 --   n<start>:<left>        refused: not before this time, which is so far ahead
 --   p, t<left>             refused: wrong passphrase, too many of these for so long
 --   s<certain>             no slip: every one is taken
---   e<certain>:<expiry>    no slip: one went back, as happens after the expiry, which is then, or after a close
+--   e<certain>:<expiry>    no slip: one went back to the sender, as happens once the packet has expired, which is then
 --   c<certain>             no slip: the operator has closed the packet
 --   x<certain>             no slip is free, and not every one is taken: the packet has expired, or its list was lost; `certain` counts if
 --                          it has expired
@@ -28,24 +28,28 @@
 -- The list expires with the packet, so it is the clock: without a list there is no slip.
 --
 -- Scripts do not roll back. So everything that can refuse a part comes before its first write, and Redis refuses that write when
--- its memory is full. If one part is refused, users before may have a hold by then; their next grab finds it.
+-- its memory is full. Two things are found later: a damaged queue or list. Then the count is put right, and the script fails; a part that
+-- is in the queue without a hold is taken out by tidy. If one part is refused, users before may have a hold by then; their next grab
+-- finds it.
+--
+-- There is no line of flags: with one, a full memory would refuse the whole script, also what it only reads.
 
 local call = redis.call
 
--- The first hold of a part puts it into the queue, with a write that a full memory refuses, and keeps Redis from forgetting it. Returns
--- false if the part is not loaded.
-local function enqueue(part, queue, left, count)
+-- What the first hold of a part takes: the part comes into the queue, and Redis does not forget it. Returns false if the part is not
+-- loaded; then it deletes the hash that the count has made.
+local function begin_holds(part, queue, left, count)
   local expires = call('HGET', part, '$expires_at')
   if not expires then
     call('DEL', part)
     return false
   end
-  local now = expires - left
-  local entry = {'ZADD', queue, 'NX', string.format('%d', now), part:match(':part:(.+)')}
-  if type(redis.pcall(unpack(entry))) == 'table' then
+  -- The part's name is the end of its key.
+  local add = {'ZADD', queue, 'NX', expires - left, part:match(':part:(.+)')}
+  if type(redis.pcall(unpack(add))) == 'table' then
     -- The queue is damaged. The second time, the error ends the script.
     call('HINCRBY', part, '$held_count', -count)
-    call(unpack(entry))
+    call(unpack(add))
   end
   call('PERSIST', part)
   return true
@@ -56,9 +60,9 @@ local function no_slip(part)
   local terms = call('HMGET', part, '$word', '$expires_at', '$ack_mode', '$slip_count', '$known_count', '$held_count')
   if terms[1] then return terms[1] end
   if not terms[2] then return '-' end
-  local slips, known = tonumber(terms[4]), tonumber(terms[5])
-  local certain = (terms[3] == 'redis' or known == slips) and '1' or '0'
-  if known + terms[6] < slips then return 'x' .. certain end
+  local slip_count, known_count = tonumber(terms[4]), tonumber(terms[5])
+  local certain = (terms[3] == 'redis' or known_count == slip_count) and '1' or '0'
+  if known_count + terms[6] < slip_count then return 'x' .. certain end
   redis.pcall('HSET', part, '$word', 's' .. certain)
   return 's' .. certain
 end
@@ -69,7 +73,8 @@ local function grab_one(part, free, queue, user)
   if answer then return answer end
   local left = call('PTTL', free)
   if left <= 0 then return call('HGET', part, '$word') or no_slip(part) end
-  if call('HINCRBY', part, '$held_count', '1') == 1 and not enqueue(part, queue, left, 1) then return '-' end
+  -- The first write.
+  if call('HINCRBY', part, '$held_count', '1') == 1 and not begin_holds(part, queue, left, 1) then return '-' end
   local slip = redis.pcall('RPOP', free)
   if type(slip) == 'table' then
     -- The list is damaged. The second time, the error ends the script.
@@ -81,7 +86,7 @@ local function grab_one(part, free, queue, user)
   return hold
 end
 
--- Most calls have one user, and need no more functions.
+-- Most calls have one user of one part, and need no more functions.
 local is_guarded = ARGV[1] == 'guarded'
 if not is_guarded and not ARGV[4] then return grab_one(KEYS[1], KEYS[2], KEYS[3], ARGV[3]) end
 
@@ -114,30 +119,33 @@ local function guard_of(part, tries, left, word)
   end
 end
 
--- The answers of a part for the `count` users from ARGV[first] on.
-local function grab(part, free, queue, tries, first, count)
-  local found = call('HMGET', part, '$word', unpack(ARGV, first, first + count - 1))
+-- The answers of a part for the `count` users from ARGV[first_arg] on.
+local function grab(part, free, queue, tries, first_arg, count)
+  local found = call('HMGET', part, '$word', unpack(ARGV, first_arg, first_arg + count - 1))
   local word, left = found[1], call('PTTL', free)
-  local refusal = tries and guard_of(part, tries, left, word)
+  local refuse = tries and guard_of(part, tries, left, word)
   local answers, wanting = {}, {}
   for i = 1, count do
-    answers[i] = found[1 + i] or refusal and refusal(ARGV[first + i - 1], ARGV[first + count + i - 1])
+    answers[i] = found[1 + i] or refuse and refuse(ARGV[first_arg + i - 1], ARGV[first_arg + count + i - 1])
     if not answers[i] then wanting[#wanting + 1] = i end
   end
   local wanted, taken = #wanting, 0
   if left > 0 and wanted > 0 then
+    -- The first write.
     local held = call('HINCRBY', part, '$held_count', wanted)
-    if held == wanted and not enqueue(part, queue, left, wanted) then return '-' end
-    local slips, holds, suffix = redis.pcall('RPOP', free, wanted), {}, ':' .. left
+    if held == wanted and not begin_holds(part, queue, left, wanted) then return '-' end
+    local slips = redis.pcall('RPOP', free, wanted)
     if slips.err then
+      -- The list is damaged. The second time, the error ends the script.
       call('HINCRBY', part, '$held_count', -wanted)
       call('RPOP', free, wanted)
     end
     taken = #slips
     if taken < wanted then call('HINCRBY', part, '$held_count', taken - wanted) end
+    local holds, suffix = {}, ':' .. left
     for n = 1, taken do
       local i, hold = wanting[n], slips[n] .. suffix
-      answers[i], holds[2 * n - 1], holds[2 * n] = hold, ARGV[first + i - 1], 'h' .. hold
+      answers[i], holds[2 * n - 1], holds[2 * n] = hold, ARGV[first_arg + i - 1], 'h' .. hold
     end
     call('HSET', part, unpack(holds))
   end

@@ -1,5 +1,6 @@
--- load: makes a part ready for grabs: every slip is then free, held, or has a known decision. Of a part that is loaded it makes anew what
--- Redis has lost: the bitmap, or the list of free slips.
+-- load: makes a part ready for grabs: every slip is then free, held, or has a known decision. If a loaded part lacks its bitmap or its
+-- list of free slips, it makes both anew, and counts holds and decisions anew. It does not trust a bitmap that is left: that may have bits
+-- of claims that the hash has lost. A part with holds stays in the queue, or out of it, as it is.
 --
 -- KEYS  1   the part's hash
 --       2   the list of its free slips
@@ -8,7 +9,7 @@
 --       2   the slip after its last
 --       3   when the packet expires, in milliseconds
 --       4   when Redis forgets the part, in milliseconds
---       5   '1' if the operator has closed the packet, else ''
+--       5   '1' if the operator has closed the packet, else ''; unread if nothing is to be made
 --       6   the number of fields that follow
 --       7…  fields of the terms, each with its value
 --       …   then the decisions known so far: a line "<slip> <amount> <at> <owner>" for each, owner '' for a refund
@@ -22,15 +23,15 @@ local part, free, known = KEYS[1], KEYS[2], KEYS[3]
 local first, past, expires, forget = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local last_value = 6 + 2 * tonumber(ARGV[6])
 
--- Values in one call: Lua's stack holds some 8,000, and the largest part has 6,250 slips.
+-- Values in one call: Lua's stack holds some 8,000, and the largest part has 6,250 slips. Even, since fields come in pairs.
 local CHUNK = 7000
 
 local is_loaded = call('HEXISTS', part, '$expires_at') == 1
 -- A part with a word may rightly have no list.
 if is_loaded and call('EXISTS', known) == 1 and (call('PTTL', free) > 0 or call('HEXISTS', part, '$word') == 1) then return 1 end
 
--- Only Redis knows whether the expiry is past: then it deletes the list at once. This is also the first write, which it refuses when its
--- memory is full. The list is made anew below.
+-- A probe: only Redis knows whether the expiry is past, and then it deletes the list at once. This is also the first write, which it
+-- refuses when its memory is full. The list is made anew below.
 call('RPUSH', free, '0')
 call('PEXPIREAT', free, expires)
 if call('EXISTS', free) == 0 then return 0 end
@@ -103,6 +104,6 @@ for slip = past - 1, first, -1 do
 end
 for i = 1, #slips, CHUNK do call('RPUSH', free, unpack(slips, i, math.min(i + CHUNK - 1, #slips))) end
 call('PEXPIREAT', free, expires)
--- What the lost bitmap knew may be free after all: then the part is not full.
-if slips[1] and word and word:sub(1, 1) == 's' then call('HDEL', part, '$word') end
+-- What the lost bitmap knew may be free after all. If no slip is, the next grab writes the word again.
+if word and word:sub(1, 1) == 's' then call('HDEL', part, '$word') end
 return 1

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- reconcile: applies the ledger's slip decisions to a part. It is the only way back from the ledger to the hot store. It confirms a
--- win, repairs a rollback, puts a slip back, empties the outbox and marks refunds. Executed twice, late, or in any order it ends
--- the same, since decisions never change.
+-- reconcile: applies the ledger's slip decisions to a part. It is the way back from the ledger to a loaded part. It confirms a win, repairs
+-- a rollback, puts a slip back, empties the outbox and marks refunds. Executed twice, late, or in any order it ends the same, since
+-- decisions never change.
 --
 -- It also runs when memory is full: it mostly makes room, and a promise that the ledger keeps must not wait in the outbox.
 --
@@ -25,8 +25,8 @@ local call = redis.call
 local part, free, known, queue = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local name, first, past, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 
-local terms = call('HMGET', part, '$expires_at', '$forget_at', '$slip_count', '$known_count', '$held_count', '$ack_mode', '$word')
-local expires, forget, slips, held, word = terms[1], terms[2], tonumber(terms[3]), terms[5], terms[7]
+local expires, forget, slip_count, old_known_count, held, ack, word =
+  unpack(call('HMGET', part, '$expires_at', '$forget_at', '$slip_count', '$known_count', '$held_count', '$ack_mode', '$word'))
 if not expires then
   call('ZREM', queue, name)
   return 0
@@ -45,7 +45,7 @@ local function set(user, value)
   has[user], changed[user] = value, true
 end
 
-local news, is_refund = 0, false
+local decided, news, is_refund = {}, 0, false
 for i = 5, 4 + count do
   local slip, amount, at, owner = ARGV[i]:match('(%d+) (%d+) (%d+) (.*)')
   local number, own_entry = tonumber(slip), owner ~= '' and entry(owner)
@@ -53,15 +53,17 @@ for i = 5, 4 + count do
   if number >= first and number < past then
     -- What the hash has already is no news, though the bitmap may have lost it.
     local is_new = not (own_entry and own_entry:match('^g(%d+):') == slip)
-    if not (has_bitmap and call('SETBIT', known, number - first, 1) == 1) and is_new then news = news + 1 end
-    -- A rollback may have made it free.
+    local was_known = has_bitmap and call('SETBIT', known, number - first, 1) == 1
+    if is_new and not was_known then news = news + 1 end
+    decided[number] = true
+    -- A rollback may have made it free; then it is soon to be taken, near the end.
     if own_hold ~= slip then call('LREM', free, '-1', slip) end
   end
   if own_hold then
     held = held - 1
     local other = tonumber(own_hold)
-    local is_free = own_hold ~= slip and other >= first and other < past and call('GETBIT', known, other - first) == 0
-    if is_free and not is_closed then
+    local is_other = own_hold ~= slip and other >= first and other < past and not decided[other]
+    if is_other and not is_closed and call('GETBIT', known, other - first) == 0 then
       call('LPUSH', free, own_hold)
       call('PEXPIREAT', free, expires)
     end
@@ -76,19 +78,20 @@ for i = 5 + count, #ARGV do
   end
 end
 
--- The smaller count is right if the hash or the bitmap alone was rolled back: a part never counts as final too early.
-local known_count = math.min(call('BITCOUNT', known), terms[4] + news)
-local is_final = known_count == slips
+-- The smaller count is right if the hash or the bitmap alone was rolled back: a part never counts as final too early. Without a bitmap it is
+-- 0. Then no word stays that says the part is full, and the loser after the last slip has both made anew.
+local known_count = math.min(call('BITCOUNT', known), old_known_count + news)
+local is_final = known_count == tonumber(slip_count)
 local fields = {'$held_count', held, '$known_count', known_count}
-local certain = (is_final or terms[6] == 'redis') and '1' or '0'
+local certain = (is_final or ack == 'redis') and '1' or '0'
 if is_closed then
   word = 'c' .. certain
 elseif is_refund or word and word:sub(1, 1) == 'e' then
   word = 'e' .. certain .. ':' .. expires
 elseif is_final then
   word = 's1'
-elseif word and held + known_count < slips then
-  -- A slip is free again.
+elseif word and held + known_count < tonumber(slip_count) then
+  -- A slip is free again, or lost.
   call('HDEL', part, '$word')
   word = nil
 end

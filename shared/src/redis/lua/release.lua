@@ -23,8 +23,10 @@ if call('HINCRBY', part, '$held_count', '-1') == 0 then
   call('ZREM', queue, name)
   call('PEXPIREAT', part, forget)
 end
+-- One hold fewer: not every slip is taken.
+if (word or ''):sub(1, 1) == 's' then call('HDEL', part, '$word') end
+-- A bitmap that is lost knows of no decision. The ledger then refuses the claim of whoever gets the slip.
 if not (word and word:sub(1, 1) == 'c') and call('GETBIT', known, slip - first) == 0 then
-  if (word or ''):sub(1, 1) == 's' then call('HDEL', part, '$word') end
   call('LPUSH', free, slip)
   call('PEXPIREAT', free, expires)
 end

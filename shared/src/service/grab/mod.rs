@@ -188,9 +188,9 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         // It is cloned only where a ticket counts.
         let asker = id.wants_ticket().then(|| Box::new(asker.clone()));
         async move {
-            let why = self.final_packets.why(id, self.stores.clock.now());
-            if (why.is_some() || id.wants_ticket() || id.has_limit())
-                && let Some(outcome) = Box::pin(self.answer_before_probe(id, &grabber, why, asker)).await?
+            let known_why = self.final_packets.why(id, self.stores.clock.now());
+            if (known_why.is_some() || id.wants_ticket() || id.has_limit())
+                && let Some(outcome) = Box::pin(self.answer_before_probe(id, &grabber, known_why, asker)).await?
             {
                 return Ok(outcome);
             }

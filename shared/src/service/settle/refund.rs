@@ -41,6 +41,8 @@ struct Unsettled {
     /// Whether winners are answered on the hot store's word. Then nothing is refunded before the hot store knows of a close and was
     /// drained; else that only spares winners a race with the refund.
     has_promises: bool,
+    /// Whether the operator has closed it.
+    is_closed: bool,
     /// Slips of parked holds, which must not be refunded.
     withheld: BTreeSet<u32>,
     report: RunReport,
@@ -150,7 +152,16 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         let oldest_due_s = due.expired_at.map_or(0, due_s);
         let report = RunReport { due_left: 1, oldest_due_s, ..RunReport::nothing() };
         let (step, sender, withheld) = (Step::Read, None, BTreeSet::new());
-        Unsettled { id: due.id, step, sender, gives_way: false, has_promises: false, withheld, report }
+        Unsettled {
+            id: due.id,
+            step,
+            sender,
+            gives_way: false,
+            has_promises: false,
+            is_closed: false,
+            withheld,
+            report,
+        }
     }
 
     /// Goes on with a packet to its end in this run. Returns false if it has had no portion, and lets others go first.
@@ -277,6 +288,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         }
         packet.sender = Some(found.terms.sender.clone());
         packet.has_promises = found.terms.ack == AckMode::Redis;
+        packet.is_closed = found.closed.is_some();
         packet.step = match found.closed {
             Some(_) => Step::Close(0),
             None if packet.has_promises => Step::Drain(0),
@@ -352,7 +364,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
             self.stores.ledger.mark_settled(terms, &Summary::of(&decisions), self.stores.clock.now()).await?;
             crash_point!("mark_settled.after");
             packet.note_settled();
-            self.reconcile(terms, &decisions).await;
+            self.reconcile(packet.is_closed, terms, &decisions).await;
             crash_point!("mark_settled.after_reconcile");
         }
         Ok(())
@@ -416,20 +428,30 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         Ok(())
     }
 
-    /// Applies the decisions of a settled part. Whatever is still held there gives way to them.
-    async fn reconcile_part(&self, part: PartId, terms: &Terms, decisions: &[Decision]) -> Result<(), HotStoreError> {
+    /// Applies the decisions of a settled part. Whatever is still held there gives way to them. A part that was not told of a close is told
+    /// now: to nobody else would it come again.
+    async fn reconcile_part(
+        &self,
+        is_closed: bool,
+        part: PartId,
+        terms: &Terms,
+        decisions: &[Decision],
+    ) -> Result<(), HotStoreError> {
+        if is_closed {
+            self.stores.hot.close(part).await?;
+        }
         let holds: Vec<Hold> = self.stores.hot.outbox(part).await?.into_iter().map(|entry| entry.hold).collect();
         self.stores.hot.reconcile(part, terms.count, decisions, &holds).await.map(drop)
     }
 
     /// Applies the decisions of a settled packet to the hot store, which then answers without the ledger. If the hot store cannot
     /// be reached, grabs are answered from the ledger.
-    async fn reconcile(&self, terms: &Terms, decisions: &[Decision]) {
+    async fn reconcile(&self, is_closed: bool, terms: &Terms, decisions: &[Decision]) {
         for part in terms.id.parts() {
             let slips = part.slips(terms.count);
             let decisions: Vec<Decision> =
                 decisions.iter().filter(|decision| slips.contains(&decision.slip)).cloned().collect();
-            if let Err(error) = self.reconcile_part(part, terms, &decisions).await {
+            if let Err(error) = self.reconcile_part(is_closed, part, terms, &decisions).await {
                 tracing::warn!(%part, error = crate::error_chain(&error), "a settled packet was not reconciled");
                 return;
             }
