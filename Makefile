@@ -247,7 +247,7 @@ endif
 
 ##@ Deploy
 
-# make deploy ENV=prod. samconfig.toml has the parameters; docs/OPERATE.md lists the prerequisites.
+# make deploy ENV=prod. samconfig.toml has the parameters; docs/DEPLOY.md lists the prerequisites.
 # If the stack serves the page (parameter Page), the page is uploaded too. ONLY=page uploads only that; ONLY=build only builds.
 ENV ?= dev
 STACK = $(or $(shell scripts/aws/region.py $(ENV) stack),$(error ENV=$(ENV) needs a stack))

@@ -18,7 +18,7 @@ import json
 import math
 import pathlib
 
-# Of the prices, as in the example of docs/OPERATE.md.
+# Of the prices, as in the example of docs/DEPLOY.md.
 REGION = "us-east-1"
 # Prices in US dollars, from the services' pricing pages of 2025 and 2026. API Gateway: HTTP APIs, the first 300 million a month.
 # Lambda on arm64, DynamoDB on demand. ElastiCache for Valkey, https://aws.amazon.com/elasticache/pricing/; what counts as ECPUs and

@@ -286,7 +286,7 @@ class Deployment:
             raise Wrong("the stack has no alarms")
         loud = [f"{name} ({reason})" for name, state, reason in states if state == "ALARM"]
         if loud:
-            raise Wrong(f"{'; '.join(loud)}. docs/OPERATE.md has a section for each")
+            raise Wrong(f"{'; '.join(loud)}. docs/RUNBOOK.md has a section for each")
         calm = sum(state == "OK" for _, state, _ in states)
         return f"{len(states)} alarms: {calm} OK, {len(states) - calm} without data yet; none fires"
 

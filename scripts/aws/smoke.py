@@ -300,7 +300,7 @@ class Smoke:
             expect(found == (PER_SLIP, (slips - 1) * PER_SLIP), f"claimed and refunded are {found}: {settled}")
             back += settled["refunded_amount"]
         report = self.place.settle()
-        expect(report["parked"] == 0, f"settle parked holds: {report}. docs/OPERATE.md, OutboxParked")
+        expect(report["parked"] == 0, f"settle parked holds: {report}. docs/RUNBOOK.md, OutboxParked")
         self.sender_due += back
         again = answered(self.post(winner, grab), 200)
         expect(again == first | {"replayed": True}, f"a settled packet's winner heard {again} after {first}")

@@ -26,8 +26,10 @@ pub struct Config {
     pub deposit_max: Amount,
     /// `USER_WITHDRAWALS` (`false`): whether users can ask for withdrawals. `WITHDRAWAL_MIN` (1), the least of one, is in `policy`.
     pub user_withdrawals: bool,
-    /// `REDIS_URL` (required by send, grab, view, settle and operate), `REDIS_CLUSTER` (`false`), `REDIS_CA` (`system`),
-    /// `REDIS_CONNECT_TIMEOUT_MS` (1000), `REDIS_RESPONSE_TIMEOUT_MS` (500): where the hot store is.
+    /// `REDIS_URL` (required by send, grab, view, settle and operate), `REDIS_CLUSTER` (`false`), `REDIS_CONNECT_TIMEOUT_MS` (1000),
+    /// `REDIS_RESPONSE_TIMEOUT_MS` (500): where the hot store is.
+    ///
+    /// `REDIS_CA` (`system`): the authorities that TLS trusts. `amazon`: those of `ElastiCache`. Else certificates as PEM, or their file.
     ///
     /// `REDIS_AUTH` (`password`, that of the URL, or `iam`), `REDIS_IAM_USER`, `REDIS_IAM_CACHE`, `REDIS_IAM_SERVERLESS`
     /// (`false`): how to sign in to it. `REDIS_SECRET` (none): the secret with the current password, if that of the URL is refused.

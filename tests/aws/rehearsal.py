@@ -317,7 +317,6 @@ class Night:
         script = self.folder / "script.sh"
         script.write_text(f"""set -euo pipefail
 {preparation}
-admin() ( with_keys && hongbao-admin --via "$STACK" "$@" )
 # A name that the stack does not have is an empty text for the shell.
 for one in output resource; do
   eval "plain_$(declare -f $one)"

@@ -1,4 +1,4 @@
-"""The commands of the Makefile and of docs/OPERATE.md, run as they are written, with the variables that the document sets and no
+"""The commands of the Makefile, docs/DEPLOY.md and docs/RUNBOOK.md, run as they are written, with the variables that the document sets and no
 others. Programs in place of the AWS CLI, SAM, Python and curl note what they get."""
 
 import json
@@ -87,15 +87,15 @@ def region_by(words, variables, monkeypatch):
         return botocore.session.Session().get_config_variable("region")
 
 
-def blocks(heading):
-    """The blocks of commands below a heading of docs/OPERATE.md."""
-    text = (ROOT / "docs/OPERATE.md").read_text()
-    section = text.split(f"\n### {heading}\n")[1].split("\n### ")[0]
+def blocks(page, heading):
+    """The blocks of commands below a heading of a page."""
+    text = (ROOT / "docs" / page).read_text()
+    section = text.split(f"\n## {heading}\n")[1].split("\n## ")[0]
     return re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
 
 
 def test_from_nothing_to_a_first_grab_every_tool_uses_the_region_of_the_document(machine, monkeypatch):
-    deployment, by_hand = blocks("From nothing to a first grab")
+    [deployment], [by_hand] = blocks("DEPLOY.md", "Deploy"), blocks("DEPLOY.md", "Grab once by hand")
     [region] = re.findall(r"export AWS_REGION=(\S+)", deployment)
     # The reader types a password, and the id that an answer shows.
     done, calls = machine.run("bash", "-euc", deployment + by_hand, given="a password of all kinds, 1 A\n1\n")
@@ -185,13 +185,13 @@ def test_the_stack_is_the_one_that_the_file_names(machine, line):
     assert "Delete a-stack?" in done.stdout and not calls, done.stderr
 
 
-def test_the_chinese_page_has_commands_of_the_document_only():
-    page, document = ((ROOT / "docs" / name).read_text() for name in ("DEPLOY.zh-CN.md", "OPERATE.md"))
+def test_the_chinese_page_has_commands_of_the_english_ones_only():
+    page, *documents = ((ROOT / "docs" / name).read_text() for name in ("DEPLOY.zh-CN.md", "DEPLOY.md", "OPERATE.md"))
     lines = "".join(re.findall(r"```sh\n(.*?)```", page, re.DOTALL)).splitlines()
     commands = [line.partition(" #")[0].strip() for line in lines] + re.findall(r"`((?:make|aws) [^`]+)`", page)
     assert len(commands) > 8
     for command in commands:
-        assert command in document, command
+        assert any(command in document for document in documents), command
 
 
 def test_an_old_python_is_named(monkeypatch):
@@ -206,7 +206,7 @@ def test_a_build_and_the_local_smoke_need_no_region(machine):
     assert "region" not in machine.run("make", "-n", "smoke")[0].stderr
 
 
-@pytest.mark.parametrize("page", ["OPERATE.md", "INTEGRATE.md", "INTEGRATE.zh-CN.md"])
+@pytest.mark.parametrize("page", ["OPERATE.md", "RUNBOOK.md", "INTEGRATE.md", "INTEGRATE.zh-CN.md"])
 def test_the_query_of_a_signed_request_is_in_order(page):
     # Older curls sign it as it is written, and AWS in order: https://github.com/curl/curl/issues/9717
     text = (ROOT / "docs" / page).read_text()
@@ -215,7 +215,7 @@ def test_the_query_of_a_signed_request_is_in_order(page):
 
 
 def test_a_request_of_the_operator_is_signed_with_new_keys_and_the_readers_own_stay(machine):
-    first, preparation = blocks("Preparation")[:2]
+    first, preparation = blocks("RUNBOOK.md", "Preparation")
     definitions = "\n".join(re.findall(r"^with_keys.*$|^operator\(\) \(.*?^\)$", preparation, re.DOTALL | re.MULTILINE))
     script = f"{first}\n{definitions}\noperator https://api.example\necho $AWS_ACCESS_KEY_ID"
     keys = machine.log.parent / "keys"

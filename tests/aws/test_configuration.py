@@ -30,9 +30,8 @@ def test_each_override_is_a_value_that_its_parameter_accepts(environment):
 
 
 def test_each_parameter_is_documented():
-    section = (ROOT / "docs/OPERATE.md").read_text().split("\n### Parameters\n")[1].split("\n### ")[0]
-    rows = re.findall(r"^\| `(\w+)` \| ([^|]*) \|", section, re.M)
-    documented = {name: default.strip().strip("`") for name, default in rows}
+    section = (ROOT / "docs/OPERATE.md").read_text().split("\n## Parameters\n")[1].split("\n## ")[0]
+    documented = dict(re.findall(r"^- `(\w+)`(?: \(`([^`]+)`\))?:", section, re.M))
     parameters = source()["Parameters"]
     defaults = {name: str(parameter["Default"]) for name, parameter in parameters.items()}
     assert documented == defaults
@@ -144,9 +143,9 @@ FUNCTIONS = {"send", "grab", "view", "wallet", "settle", "audit", "publish", "no
 def readers(repository):
     """Which function reads which variable, as docs/OPERATE.md says."""
     readers = {}
-    page = (repository / "docs/OPERATE.md").read_text().split("\n### Variables\n")[1].split("\n### ")[0]
-    for row in re.findall(r"^\| `([A-Z_]+)` \|[^|]*\|([^|]*)\|", page, re.M):
-        readers[row[0]] = FUNCTIONS if row[1].strip() == "all" else set(re.split(r",\s*", row[1].strip()))
+    page = (repository / "docs/OPERATE.md").read_text().split("\n## Variables\n")[1].split("\n## ")[0]
+    for who, variables in re.findall(r"^- \*\*(.*)\*\*: (.*(?:\n  .*)*)", page, re.M):
+        readers |= {name: FUNCTIONS if who == "all" else set(who.split(", ")) for name in re.findall(r"(?<!\()`([A-Z_]+)`", variables)}
     assert readers
     return readers
 

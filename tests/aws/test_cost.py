@@ -126,12 +126,10 @@ def test_the_choice_of_redis_follows_from_the_prices(costs):
     assert f"takes {slot:,} ECPUs a second" in text
     assert f"A loss takes {given['loss-ecpus']}, a win {given['win-ecpus']} (assumed)" in text
     assert f"{round(costs['redis_alike'], -2):,.0f} grabs a second all month" in text
-    assert f"{given['serverless-gb']} GB × ${given['serverless-price']} × 730 hours; {given['nodes']} nodes × ${given['node-price']} × 730" in text
-    assert f"at ${given['ecpu-price']} a million ECPUs." in text
 
 
 def test_the_region_of_the_prices_is_that_of_the_example(costs):
-    assert f"export AWS_REGION={costs['region']}\n" in (ROOT / "docs/OPERATE.md").read_text()
+    assert f"export AWS_REGION={costs['region']}\n" in (ROOT / "docs/DEPLOY.md").read_text()
     assert f"published prices of {costs['region']}" in document("PERFORMANCE.md")
 
 

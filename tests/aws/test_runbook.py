@@ -1,5 +1,5 @@
-"""Each command of the runbook runs, on an emulated deployment: docs/OPERATE.md, from "Runbook" on. What it does is tried elsewhere. Here a
-command that does not exist, or that names what does not exist, fails."""
+"""Each command of docs/RUNBOOK.md, and of what docs/OPERATE.md has for every day, runs on an emulated deployment. What it does is tried
+elsewhere. Here a command that does not exist, or that names what does not exist, fails."""
 
 import re
 
@@ -9,13 +9,13 @@ import rehearsal
 from conftest import WAYS
 
 OPERATE = (emulated.ROOT / "docs/OPERATE.md").read_text()
-RUNBOOK = OPERATE[OPERATE.index("\n## Runbook\n") :]
+RUNBOOK = (emulated.ROOT / "docs/RUNBOOK.md").read_text() + OPERATE[OPERATE.index("\n## Rotating the edge key\n") :]
 BLOCK = r"^( *)```sh\n(.*?)^ *```$"
 
 
 def blocks():
     """The commands of each entry, by its heading and their place in it."""
-    for section in re.split(r"^### ", RUNBOOK, flags=re.M)[1:]:
+    for section in re.split(r"^## ", RUNBOOK, flags=re.M)[1:]:
         heading, text = section.split("\n", 1)
         for number, (indent, commands) in enumerate(re.findall(BLOCK, text, re.M | re.S), 1):
             yield f"{heading} {number}", re.sub(f"^{indent}", "", commands, flags=re.M)
@@ -31,7 +31,7 @@ HELPERS = re.findall(r"^(\w+)\(\) [{(]", PREPARATION, re.M)
 def in_sentences():
     """Commands between backquotes that no block has."""
     text = re.sub(BLOCK, "", RUNBOOK, flags=re.M | re.S)
-    found = re.findall(rf"`((?:{'|'.join([*HELPERS, 'admin'])}) [^`]+)`", text)
+    found = re.findall(rf"`((?:{'|'.join(HELPERS)}) [^`]+)`", text)
     return sorted({command for command in found if command not in "\n".join(BLOCKS.values())})
 
 
@@ -57,7 +57,7 @@ def test_the_commands_in_its_sentences_run(night, command):
 
 
 def test_the_deployments_are_the_stacks_own(night):
-    right, said = night.run(PREPARATION, "deployments")
+    right, said = night.run(PREPARATION, BLOCKS["A bad deployment 1"])
     assert right and re.search("\tGrab\t", said) and "Other" not in said, said
 
 
@@ -65,10 +65,10 @@ def test_an_attacker_is_found_stopped_and_let_in_again(night):
     packet = night.send("attacked")
     right, said = night.run(PREPARATION, BLOCKS["Somebody with valid tokens attacks 2"])
     assert right and re.search("^(user +)?bob$", said, re.M), said
-    right, said = night.run(PREPARATION, BLOCKS["Somebody with valid tokens attacks 3"])
+    right, said = night.run(PREPARATION, BLOCKS["Closing a packet, suspending a user 2"])
     assert right, said
     assert night.grab(packet)[1]["code"] == "account-suspended"
-    right, said = night.run(PREPARATION, BLOCKS["Somebody with valid tokens attacks 4"])
+    right, said = night.run(PREPARATION, BLOCKS["Closing a packet, suspending a user 3"])
     assert right, said
     assert night.grab(packet)[1]["outcome"] == "grabbed"
 

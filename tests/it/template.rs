@@ -202,22 +202,24 @@ fn set(template: &Value, properties: &Value) -> Map<String, Value> {
     variables(&template["Globals"]["Function"]).into_iter().chain(variables(properties)).collect()
 }
 
-/// The table of variables in `docs/OPERATE.md`: each variable's default and readers.
+/// The list of variables in `docs/OPERATE.md`: each variable's default and readers.
 fn documented() -> BTreeMap<String, (String, Vec<String>)> {
     let page = read("docs/OPERATE.md");
-    let (_, section) = page.split_once("\n### Variables\n").unwrap();
-    let (section, _) = section.split_once("\n### ").unwrap();
-    let rows = section.lines().filter(|line| line.starts_with("| `") && line.as_bytes()[3].is_ascii_uppercase());
-    rows.map(|row| {
-        let cells: Vec<String> = row.split('|').map(|cell| cell.trim().replace('`', "")).collect();
-        let all = ["send", "grab", "view", "wallet", "settle", "audit", "publish", "notify", "operate"]
-            .map(str::to_owned)
-            .to_vec();
-        let readers: Vec<String> = cells[3].split(',').map(|reader| reader.trim().to_owned()).collect();
-        let is_all = readers.iter().any(|reader| reader == "all");
-        (cells[1].clone(), (cells[2].clone(), if is_all { all } else { readers }))
-    })
-    .collect()
+    let (_, section) = page.split_once("\n## Variables\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let all = "send, grab, view, wallet, settle, audit, publish, notify, operate";
+    let mut found = BTreeMap::new();
+    // An entry may go on in the next lines.
+    for entry in section.replace("\n  ", " ").lines().filter_map(|line| line.strip_prefix("- **")) {
+        let (readers, variables) = entry.split_once("**: ").unwrap();
+        let readers = if readers == "all" { all } else { readers };
+        let readers: Vec<String> = readers.split(", ").map(str::to_owned).collect();
+        for variable in variables.replace('`', "").split(", ") {
+            let (name, default) = variable.trim_end_matches(')').split_once(" (").unwrap_or((variable, ""));
+            found.insert(name.to_owned(), (default.to_owned(), readers.clone()));
+        }
+    }
+    found
 }
 
 #[test]
