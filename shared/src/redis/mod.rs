@@ -3,10 +3,7 @@
 mod connection;
 pub mod fields;
 mod keys;
-#[cfg(not(feature = "fuzzing"))]
 mod reply;
-#[cfg(feature = "fuzzing")]
-pub mod reply;
 pub mod server_program;
 mod store;
 #[cfg(any(test, feature = "test-support"))]

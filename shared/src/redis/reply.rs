@@ -66,6 +66,7 @@ fn claim(text: &str) -> Option<Claim> {
 }
 
 /// The answer of `view.lua`. `Some(None)`: the part is not loaded.
+#[expect(clippy::option_option, reason = "what does not read is something else than a part that is not loaded")]
 pub fn report(reply: &Value) -> Option<Option<PartState>> {
     let Value::Array(fields) = reply else { return None };
     let [now, closed, held, known] = match fields.as_slice() {
