@@ -10,7 +10,7 @@ $(if $(HONGBAO_REDIS_SERVER),,$(error SERVER=$(SERVER): no such server))
 endif
 
 .PHONY: help run demo audit check prose test test-web test-clients test-aws check-template fuzz evening model simulate mutants chaos drill
-.PHONY: bench pressure growth size generate deploy preflight spike smoke destroy sam-local
+.PHONY: bench growth size generate deploy preflight spike smoke destroy sam-local
 
 # Lists the targets with the text after their ##, under the groups that ##@ begins.
 help: ## Print this list
@@ -93,7 +93,7 @@ test test-web test-clients fuzz: export REDIS_RESPONSE_TIMEOUT_MS = 10000
 # make test LEDGER=amazon runs only the tests that use a DynamoDB API; CUT=1 of them those of the ledger itself.
 # Tests run the functions' binaries, so these are built first. Tests mostly wait for servers, hence more threads than cores.
 test: export RUST_TEST_THREADS = $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
-test: LEDGER_CUT = send:: settle:: audit::no audit::only memory_table:: rush::
+test: LEDGER_CUT = send:: settle:: audit::no audit::only memory_table::
 ifeq ($(LEDGER),amazon)
 test: TESTS = cargo test --workspace --test it $(if $(CUT),-- $(LEDGER_CUT),--test local --test process)
 else
@@ -185,11 +185,11 @@ chaos: ## Kill processes and stores under load, then check the ledger
 	@$(INSTALL_LEDGER)
 	$(BESIDE_LEDGER) target/$(PROFILE:dev=debug)/chaos run --minutes $(MINUTES) $(ARGS)
 
-# make drill ARGS="restore", loss or folder; ARGS="--seed 7" repeats the choices of a run. CI uses PROFILE=dev, the build of its
-# tests, with ARGS="--short".
+# make drill ARGS="restore", loss, or "overload --times 10 --seconds 60"; ARGS="--seed 7" repeats the choices of a run. CI uses
+# PROFILE=dev, the build of its tests, with ARGS="--short".
 drill: PROFILE ?= measured
 drill: DRILL = $(if $(filter dev,$(PROFILE)),--workspace --bins,-p local -p admin -p tests --no-default-features --bin local --bin hongbao-admin --bin drill)
-drill: ## Restore the table, lose Redis, fill the disk; then check the ledger
+drill: ## Restore the table, lose Redis; then check the ledger
 	@scripts/install-tools.sh
 	cargo build --profile $(PROFILE) $(DRILL)
 	@$(INSTALL_LEDGER)
@@ -205,14 +205,8 @@ bench: ## Compare this engine with every published design
 	cargo build --profile measured -p bench
 	target/measured/bench $(if $(QUICK),--quick) $(ARGS)
 
-# make pressure ARGS="backlog --holds 1000000", ARGS="overload --times 10 --seconds 60" or ARGS=views
-pressure: ## Measure overload and what it leaves behind, a large outbox, and views
-	@scripts/install-tools.sh
-	cargo build --profile measured -p local -p tests --no-default-features --bin local --bin pressure
-	target/measured/pressure $(ARGS)
-
 # Counts, and reads no clock. The page is in target/growth.
-growth: ## Count what each action costs by slips, packets and readers
+growth: ## Count what each action costs, by the size of a packet
 	@scripts/install-tools.sh
 	cargo test --workspace --test it growth::page_of_figures -- --ignored --nocapture
 

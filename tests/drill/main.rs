@@ -3,8 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::float_arithmetic)]
 
-mod folder;
 mod loss;
+mod overload;
 mod restore;
 mod users;
 
@@ -38,8 +38,8 @@ enum Drill {
     Restore,
     /// Redis loses everything in the middle of a rush
     Loss,
-    /// The data folder is full, then read-only
-    Folder,
+    /// More load than the system can serve, for a while; only if it is named
+    Overload(overload::Options),
 }
 
 /// How large a drill is.
@@ -58,11 +58,11 @@ async fn main() -> ExitCode {
     let size = Size { seed: seed.unwrap_or_else(|| rand::random::<u32>().into()), short };
     println!("drills with seed {}", size.seed);
     let mut violations = Vec::new();
-    for drill in only.map_or_else(|| vec![Drill::Restore, Drill::Loss, Drill::Folder], |only| vec![only]) {
+    for drill in only.map_or_else(|| vec![Drill::Restore, Drill::Loss], |only| vec![only]) {
         violations.extend(match drill {
             Drill::Restore => restore::run(size).await,
             Drill::Loss => loss::run(size).await,
-            Drill::Folder => folder::run(size).await,
+            Drill::Overload(options) => overload::run(&options).await,
         });
     }
     for violation in &violations {

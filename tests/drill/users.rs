@@ -64,12 +64,6 @@ impl Users {
         }
     }
 
-    /// The same users, of the process at another address.
-    pub fn moved_to(self, url: &str) -> Self {
-        let Self { book, violations, .. } = self;
-        Self { book, violations, ..Self::of(&[url.to_owned()]) }
-    }
-
     /// The book of all answers.
     pub fn book(&self) -> Arc<Book> {
         Arc::clone(&self.book.lock().unwrap())
@@ -177,7 +171,7 @@ impl Users {
     }
 
     /// A client of any process, in turn.
-    pub fn any(&self) -> &Client {
+    fn any(&self) -> &Client {
         &self.clients[self.next.fetch_add(1, Ordering::Relaxed) % self.clients.len()]
     }
 }
