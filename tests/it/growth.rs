@@ -1,4 +1,4 @@
-//! Growth, by counting: what each action costs by the size of a packet, the number of packets and the number of readers.
+//! Growth, by counting: what each action costs by the size of a packet, what a limit adds to it, and what money out costs.
 //!
 //! Nothing here reads a clock. Redis is real, and counts its commands and bytes itself. The ledger is in memory; its requests and
 //! units are counted by the rules of `DynamoDB`. Time stands still, except for Redis.
@@ -11,23 +11,14 @@ mod place;
 
 use std::time::Duration;
 
-use audit::{Auditor, Progress};
-use futures::future::join_all;
-use local::dynamodb::DynamoDb;
 use serde_json::{Value, json};
 use shared::domain::{Amount, PacketId, PartId, UserId, WithdrawalEnd, WithdrawalRequest};
-use shared::dynamodb::create_table;
 use shared::ledger::{EndOutcome, WithdrawalOutcome, keys};
-use shared::ports::{Item, Table};
-use shared::wiring::dynamodb_at;
-use tests::relay::Relay;
+use shared::ports::Table;
 use tests::user;
 
-use self::figures::{Figure, Figures, in_real_time, size};
-use self::page::{
-    Orders, Section, by_packets_grow, by_readers_grow, by_slips_grow, by_withdrawals_grow, hold_to, of_audits_grow,
-    write,
-};
+use self::figures::{Figure, Figures, size};
+use self::page::{Orders, Section, by_slips_grow, by_withdrawals_grow, hold_to, write};
 use self::place::Place;
 
 /// Slips that hold a claim when a packet is viewed, of ten.
@@ -36,12 +27,6 @@ const CLAIMED_OF_TEN: u32 = 7;
 const NEW_CLAIMS: u32 = 100;
 /// After this a view reads again what may have changed.
 const CHECKED_AGAIN: Duration = Duration::from_secs(11);
-/// Slips of each of many packets.
-const SLIPS_OF_MANY: u32 = 10;
-/// Packets of a page of a list.
-const PAGE: u32 = 20;
-/// Slips of a packet that many read.
-const SLIPS_OF_READ: u32 = 1_000;
 
 /// What actions cost at one size, and what is stored after them, each under its name.
 #[derive(Default)]
@@ -181,90 +166,6 @@ async fn views(place: &Place, all: &mut Measured, path: &str, (claimed, new): (u
     }
 }
 
-/// What an audit reads after a packet of `slips` slips was claimed and settled.
-async fn of_audits(slips: u32) -> Measured {
-    let place = Place::new().await;
-    let process = place.process().await;
-    let terms = process.send(&place, &user("the-sender-1"), slips).await;
-    place.claim(&process, &terms, 0, slips).await;
-    process.expire();
-    process.settle().await;
-    let items: Vec<_> = place.counters.table.table.items().into_values().collect();
-    let reads = in_real_time(|| audited(items)).await;
-    let mut all = Measured::default();
-    all.cost("audit of everything", Figures::default().with(Figure::Reads, reads));
-    all
-}
-
-/// How many requests an audit of a table with these items takes.
-async fn audited(items: Vec<Item>) -> u64 {
-    const TABLE: &str = "audited";
-    let server = DynamoDb::start(None).await.unwrap();
-    let client = dynamodb_at(&server.url());
-    create_table(&client, TABLE).await.unwrap();
-    for item in items {
-        client.put_item().table_name(TABLE).set_item(Some(item.into())).send().await.unwrap();
-    }
-    let relay = Relay::start(server.url()).await;
-    let auditor = Auditor::new(dynamodb_at(&relay.url()), TABLE.to_owned());
-    let deadline = tokio::time::Instant::now() + Duration::from_mins(30);
-    let progress = auditor.run(Progress::full(1).unwrap(), deadline).await.unwrap();
-    assert!(progress.is_done() && progress.report().imbalance_count == 0, "{:?}", progress.report());
-    relay.passed().len() as u64
-}
-
-/// What actions cost where one user has sent `packets` packets.
-async fn by_packets(packets: u32) -> Measured {
-    let place = Place::new().await;
-    let mut all = Measured::default();
-    let sender = user("the-sender-1");
-    let process = place.process().await;
-    let mut sent = Vec::new();
-    for _ in 0..packets {
-        sent.push(process.send(&place, &sender, SLIPS_OF_MANY).await.id);
-    }
-    all.stored.push(("Redis, all packets", place.redis().memory()));
-
-    let (cost, answer) = place.cost(process.grab(sent[0], place.next_user().as_str())).await;
-    assert!(grabbed(&answer));
-    all.cost("winning grab, the packet's first", cost);
-    let viewer = place.process().await;
-    let (cost, _) = place.cost(viewer.view(&format!("/packets/{}", sent[0]), sender.as_str())).await;
-    all.cost("first view of a packet", cost);
-    let lister = place.process().await;
-    let (cost, body) = place.cost(lister.view("/me/packets", sender.as_str())).await;
-    assert_eq!(body["packets"].as_array().unwrap().len(), packets.min(PAGE) as usize, "{body}");
-    all.cost("list of sent packets", cost);
-    let (cost, _) = place.cost(lister.view("/me/packets", sender.as_str())).await;
-    all.cost("the list again", cost);
-    let (cost, _) = place.cost(process.settle()).await;
-    all.cost("settle, nothing due", cost);
-    all
-}
-
-/// What `readers` views of one packet at the same time cost in one process, all together.
-async fn by_readers(readers: u32) -> Measured {
-    let place = Place::new().await;
-    let mut all = Measured::default();
-    let process = place.process().await;
-    let terms = process.send(&place, &user("the-sender-1"), SLIPS_OF_READ).await;
-    let claimed = SLIPS_OF_READ * CLAIMED_OF_TEN / 10;
-    place.claim(&process, &terms, 0, claimed).await;
-    let viewer = place.process().await;
-    let path = format!("/packets/{}", terms.id);
-    let names: Vec<String> = (0..readers).map(|n| format!("reader-{n:05}")).collect();
-    let read = async || {
-        let (cost, bodies) = place.cost(join_all(names.iter().map(|name| viewer.view(&path, name)))).await;
-        assert_eq!(bodies.len(), names.len());
-        cost
-    };
-    all.cost("first views", read().await);
-    all.cost("later views, nothing new", read().await);
-    place.claim(&process, &terms, claimed, claimed + NEW_CLAIMS).await;
-    all.cost("later views, 100 new claims", read().await);
-    all
-}
-
 /// Runs `measure` for each size, with a clock that stands still.
 fn each<M: AsyncFn(u32) -> Measured>(sizes: &[u32], measure: M) -> Vec<Measured> {
     let run = |size: &u32| {
@@ -344,9 +245,6 @@ async fn by_limited_slips(slips: u32) -> Measured {
 }
 
 const SLIPS: &str = "Growth by the slips of a packet";
-const PACKETS: &str = "Growth by the packets that a user has sent";
-const READERS: &str = "Growth by the readers of a packet";
-const AUDITS: &str = "Growth of an audit by slips";
 const LIMITS: &str = "Growth by the slips of packets with a limit";
 const WITHDRAWALS: &str = "Growth by the withdrawals that a user has had";
 
@@ -375,10 +273,7 @@ fn costs_of_a_view_of_70_000_claims_grow_no_more_than_they_may() {
 }
 
 #[test]
-fn costs_grow_with_packets_readers_and_what_is_audited_no_more_than_they_may() {
-    hold_to(&section(PACKETS, &[1, 300], by_packets), by_packets_grow);
-    hold_to(&section(READERS, &[1, 1_000], by_readers), by_readers_grow);
-    hold_to(&section(AUDITS, &[10, 100], of_audits), of_audits_grow);
+fn a_limit_costs_one_item_more_and_money_out_a_known_number_of_units() {
     let limits = section(LIMITS, &[10, 1_000], by_limited_slips);
     hold_to(&limits, by_slips_grow);
     let of = |action: &str| {
@@ -408,9 +303,6 @@ fn costs_grow_with_packets_readers_and_what_is_audited_no_more_than_they_may() {
 fn page_of_figures() {
     let all = [
         (slips(&[10, 1_000, 100_000], Until::End), by_slips_grow as Orders),
-        (section(PACKETS, &[1, 10_000], by_packets), by_packets_grow),
-        (section(READERS, &[1, 1_000], by_readers), by_readers_grow),
-        (section(AUDITS, &[10, 100, 1_000], of_audits), of_audits_grow),
         (section(LIMITS, &[10, 1_000], by_limited_slips), by_slips_grow),
         (section(WITHDRAWALS, &[1, 1_000], by_withdrawals), by_withdrawals_grow),
     ];

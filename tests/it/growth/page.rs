@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::process::Command;
 
+use super::Measured;
 use super::figures::{FIGURES, Figure};
-use super::{Measured, PAGE, SLIPS_OF_MANY};
 
 use crate::repository;
 
@@ -107,12 +107,6 @@ pub enum Order {
     EachAndMore,
     /// With the number itself, in steps: a hash table that is full doubles.
     Stored,
-    /// With the packets of a page.
-    Page,
-    /// Requests at the same time share one read, or the next one.
-    Shared,
-    /// The items of requests at the same time: eight are read at once, and a hundred in each request after that.
-    Items,
     /// A large packet takes one read, others none.
     OneRead,
 }
@@ -131,9 +125,6 @@ impl Order {
             Self::Groups => size.div_ceil(64),
             Self::Frontier => size.div_ceil(64).min(64),
             Self::Each | Self::EachAndMore | Self::Stored => size,
-            Self::Page => size.min(PAGE),
-            Self::Shared => size.min(2),
-            Self::Items => size.min(8) + size / 100,
         };
         factor.into()
     }
@@ -189,34 +180,9 @@ pub fn by_slips_grow(action: &str, figure: Figure) -> Order {
     }
 }
 
-/// By the packets that a user has sent.
-pub fn by_packets_grow(action: &str, figure: Figure) -> Order {
-    use Figure::{Calls, Commands, Moved, ReadUnits, Reads};
-    match (action, figure) {
-        ("list of sent packets" | "the list again", Calls | Commands | Moved | Reads | ReadUnits) => Order::Page,
-        _ => Order::Constant,
-    }
-}
-
-/// By the readers who come at the same time.
-pub fn by_readers_grow(_: &str, figure: Figure) -> Order {
-    match figure {
-        Figure::Calls | Figure::Commands | Figure::Moved => Order::Shared,
-        // Each reader's own claim is read.
-        Figure::Reads => Order::Items,
-        Figure::ReadUnits => Order::Each,
-        _ => Order::Constant,
-    }
-}
-
 /// By the withdrawals that the user has had.
 pub fn by_withdrawals_grow(_: &str, _: Figure) -> Order {
     Order::Constant
-}
-
-/// By the slips that are audited.
-pub fn of_audits_grow(_: &str, _: Figure) -> Order {
-    Order::Each
 }
 
 /// Holds what was measured to its orders of growth: from one size to a larger one, a figure may exceed its order by its slack.
@@ -256,11 +222,10 @@ pub fn hold_to(section: &Section, orders: Orders) {
 
 #[test]
 fn a_figure_that_grows_too_much_is_named() {
-    use super::Measured;
     use super::figures::Figures;
     let of = |calls: u64| Measured {
         costs: vec![("view", Figures::default().with(Figure::Calls, calls))],
-        stored: vec![("Redis", calls * u64::from(SLIPS_OF_MANY))],
+        stored: vec![("Redis", 10 * calls)],
     };
     let judged = |costs: [u64; 2], orders: Orders| {
         let section = Section { title: "", sizes: vec![10, 100], measured: costs.map(of).into() };
