@@ -44,62 +44,6 @@ async fn fifty_sends_of_one_key_pay_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_retry_after_a_lost_answer_is_no_second_send() {
-    let world = World::single().await;
-    let process = world.process();
-    let sender = user("sender");
-    process.fund(&sender, 1_000).await;
-    // The table commits it and loses the answer, twice. The third try finds its own key.
-    world.rig.lose_answers(2);
-    let terms = process.send(packet(&sender, 400, 4)).await;
-    let books = audit(&world).await;
-    assert_eq!((books.packets.len(), books.balance("sender")), (1, 600));
-    // The packet can be grabbed.
-    process.grab(terms.id, &user("ann")).await.unwrap();
-    audit(&world).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_retry_after_the_last_fen_is_answered_with_the_packet() {
-    let world = World::single().await;
-    let process = world.process();
-    let sender = user("sender");
-    process.fund(&sender, 1_000).await;
-    let killed = {
-        let (process, wanted) = (process.clone(), packet(&sender, 1_000, 10));
-        world.rig.hold_answer();
-        tokio::spawn(async move { process.send.send(wanted, &key("k")).await })
-    };
-    world.rig.held().await;
-    killed.abort();
-    assert!(killed.await.unwrap_err().is_cancelled());
-    // Redis never received the packet: its first grab loads it.
-    assert!(world.keys().await.is_empty());
-    let again = process.send.send(packet(&sender, 1_000, 10), &key("k")).await.unwrap();
-    let SendOutcome::Replayed(terms) = again else { panic!("{again:?}") };
-    process.grab(terms.id, &user("ann")).await.unwrap();
-    let books = audit(&world).await;
-    assert_eq!((books.packets.len(), books.balance("sender"), books.packet(terms.id).claimed()), (1, 0, 1));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn concurrent_sends_never_overdraw_a_wallet() {
-    let world = World::single().await;
-    let process = world.process();
-    let sender = user("sender");
-    process.fund(&sender, 1_050).await;
-    let sends = (0..30).map(|n| {
-        let (process, wanted) = (process.clone(), packet(&sender, 100, 5));
-        tokio::spawn(async move { process.send.send(wanted, &key(&format!("k{n}"))).await.unwrap() })
-    });
-    let outcomes: Vec<SendOutcome> = join_all(sends).await.into_iter().map(Result::unwrap).collect();
-    let sent = outcomes.iter().filter(|outcome| matches!(outcome, SendOutcome::Sent(_))).count();
-    let refused = outcomes.iter().filter(|outcome| matches!(outcome, SendOutcome::InsufficientBalance)).count();
-    assert_eq!((sent, refused), (10, 20));
-    assert_eq!(audit(&world).await.balance("sender"), 50);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_sends_never_exceed_the_limit_of_a_day() {
     let world = World::single().await;
     let process = world.process_with(Setup { daily_max: Some(Amount::new(1_050)), ..Setup::default() });
