@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Computes what grabs cost on AWS from the work of a grab and published prices, which scripts/cost.json lists.
 
-All inputs are printed, and options change them. Bytes of log lines are what the functions print: a test compares them.
+All inputs are printed, and options change them. Bytes of log lines were measured on what the functions print.
 
     scripts/cost.py
     scripts/cost.py --winner-ms 40 --write-price 0.7125

@@ -1,7 +1,7 @@
 //! The documents: commands of the readme and of the walkthrough run against a new stack, the pages match in both languages, and
 //! ARCHITECTURE's map allows what the code uses.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs::read_to_string;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -261,50 +261,4 @@ fn arrows_of_the_map_only_point_up() {
             assert!(place(other).is_some_and(|above| above < at), "{layer} uses {other}, which is not above it");
         }
     }
-}
-
-/// The names of a file's folders, and of the file below `source`. A folder's own module file has no name of its own.
-fn path_of(file: &Path, source: &Path) -> Vec<String> {
-    let place = file.strip_prefix(source).unwrap().with_extension("");
-    let names = place.iter().map(|name| name.to_str().unwrap().to_owned());
-    names.filter(|name| name != "mod").collect()
-}
-
-#[test]
-fn modules_of_a_folder_do_not_use_each_other_in_a_circle() {
-    let mut circles = BTreeSet::new();
-    for source in ["shared/src", "audit/src", "admin/src", "local/src", "clients/rust/src"] {
-        let (root, mut all) = (repository(source), Vec::new());
-        files(&root, &mut all);
-        // For each folder and each module in it: the names that the module uses from that folder.
-        let mut uses: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
-        for file in
-            all.iter().filter(|file| !is_test(file, &root) && !file.ends_with("lib.rs") && !file.ends_with("main.rs"))
-        {
-            let (path, code) = (path_of(file, &root), source_of(file));
-            for depth in 0..path.len() {
-                let folder = path[..depth].join("::");
-                let prefix = if depth == 0 { "crate::".to_owned() } else { format!("crate::{folder}::") };
-                let mut names: BTreeSet<String> = followers(&code, &prefix).map(str::to_owned).collect();
-                if depth + 1 == path.len() {
-                    names.extend(followers(&code, "super::").map(str::to_owned));
-                }
-                uses.entry((folder, path[depth].clone())).or_default().extend(names);
-            }
-        }
-        for (folder, name) in uses.keys() {
-            let next = |name: &str| uses.get(&(folder.clone(), name.to_owned())).into_iter().flatten().cloned();
-            let (mut seen, mut open) = (BTreeSet::new(), next(name).filter(|other| other != name).collect::<Vec<_>>());
-            while let Some(other) = open.pop() {
-                if other == *name {
-                    circles.insert(format!("{source}: {folder}::{name}"));
-                    break;
-                }
-                if seen.insert(other.clone()) {
-                    open.extend(next(&other).filter(|further| *further != other));
-                }
-            }
-        }
-    }
-    assert!(circles.is_empty(), "circles: {circles:#?}");
 }

@@ -17,7 +17,6 @@ use shared::dynamodb::create_table;
 use shared::redis::test_server::{TestServer, poll};
 use shared::wiring::dynamodb_at;
 use tests::emulator::Function;
-use tests::managed::ManagedFunction;
 
 use crate::contract::spec::{Answer, SPEC};
 use crate::programs::built;
@@ -38,7 +37,6 @@ const RESPONSE_TIMEOUT_MS: &str = "5000";
 struct Stores {
     redis: TestServer,
     dynamodb: DynamoDb,
-    table: &'static str,
 }
 
 impl Stores {
@@ -50,17 +48,7 @@ impl Stores {
     async fn start_with(args: &[&str]) -> Self {
         let (redis, dynamodb) = (TestServer::start(args).await, DynamoDb::start(None).await.unwrap());
         create_table(&dynamodb_at(&dynamodb.url()), TABLE).await.unwrap();
-        Self { redis, dynamodb, table: TABLE }
-    }
-
-    /// Starts a function over them, with additional variables.
-    async fn function(&self, name: &str, variables: &[(&str, &str)]) -> Function {
-        self.with_variables(name, variables, async |all| Function::start(built(name), all).await).await
-    }
-
-    /// Starts a function over them that serves this many requests at once.
-    async fn managed(&self, name: &str, concurrency: u32) -> ManagedFunction {
-        self.with_variables(name, &[], async |all| ManagedFunction::start(&built(name), concurrency, all).await).await
+        Self { redis, dynamodb }
     }
 
     /// Sends a packet of one slip, and returns its id.
@@ -72,16 +60,11 @@ impl Stores {
         send.answer(&event).await.expect(201)["packet_id"].as_str().unwrap().to_owned()
     }
 
-    /// Starts a program with a function's variables.
-    async fn with_variables<T>(
-        &self,
-        name: &str,
-        variables: &[(&str, &str)],
-        start: impl AsyncFnOnce(&[(&str, &str)]) -> T,
-    ) -> T {
+    /// Starts a function over them, with additional variables.
+    async fn function(&self, name: &str, variables: &[(&str, &str)]) -> Function {
         let (redis, dynamodb) = (self.redis.url(), self.dynamodb.url());
         let mut all = vec![
-            ("TABLE_NAME", self.table),
+            ("TABLE_NAME", TABLE),
             ("AWS_ENDPOINT_URL_DYNAMODB", &*dynamodb),
             ("AWS_REGION", "local"),
             ("AWS_ACCESS_KEY_ID", "local"),
@@ -93,7 +76,7 @@ impl Stores {
             all.push(("REDIS_URL", &redis));
         }
         all.extend(variables);
-        start(&all).await
+        Function::start(built(name), &all).await
     }
 }
 
@@ -207,45 +190,6 @@ async fn the_sample_events_are_answered_by_the_contract() {
         event["requestContext"]["http"]["method"] = method.into();
         let answer = http_answer(&event, &view.invoke(event.to_string().as_bytes()).await);
         assert_eq!(answer.status, status, "{}", answer.describe());
-    }
-}
-
-/// At a custom domain API Gateway leaves the path of its mapping in the event; its own address has none.
-#[tokio::test]
-async fn a_base_path_is_left_out_by_every_function_where_it_is() {
-    let stores = Stores::start().await;
-    let below = |event: &Value, base_path: &str| {
-        let mut event = event.clone();
-        let path = format!("{base_path}{}", event["rawPath"].as_str().unwrap());
-        event["rawPath"] = path.clone().into();
-        event["requestContext"]["http"]["path"] = path.into();
-        event
-    };
-    let variables = [("BASE_PATH", "/hongbao")];
-    let (wallet, send, grab, view) = futures::join!(
-        stores.function("wallet", &variables),
-        stores.function("send", &variables),
-        stores.function("grab", &variables),
-        stores.function("view", &variables),
-    );
-    // Each answer below the path is that of the same request without it.
-    let status = async |function: &Function, event: &Value| {
-        http_answer(event, &function.invoke(event.to_string().as_bytes()).await).status
-    };
-    let packet = {
-        assert_eq!(status(&wallet, &below(&sample("wallet", ""), "/hongbao")).await, 201);
-        assert_eq!(status(&send, &below(&sample("send", ""), "/hongbao")).await, 201);
-        send.answer(&sample("send", "")).await.expect(200)["packet_id"].as_str().unwrap().to_owned()
-    };
-    for (function, name) in [(&grab, "grab"), (&view, "view")] {
-        let event = sample(name, &packet);
-        for (base_path, expected) in [("/hongbao", 200), ("", 200), ("/hongbaoX", 404), ("/hongbao/hongbao", 404)] {
-            assert_eq!(status(function, &below(&event, base_path)).await, expected, "{name} {base_path}");
-        }
-    }
-    for bad in ["hongbao", "/", "/hongbao/", "//hongbao", "/a b", "/..", "/packets", "/users/a", "/operator"] {
-        let (output, said) = ends("wallet", &[("TABLE_NAME", "t"), ("BASE_PATH", bad)]);
-        assert!(!output.status.success() && said.contains("BASE_PATH must be"), "{bad}: {said}");
     }
 }
 

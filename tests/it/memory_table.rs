@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use local::dynamodb::{DynamoDb, SERVER_VARIABLE};
+use local::dynamodb::DynamoDb;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -397,17 +397,4 @@ async fn the_documents_say_where_implementations_differ_from_the_service() {
         }
     }
     assert!(wrong.is_empty(), "docs/RELIABILITY.md is wrong about {wrong:#?}");
-}
-
-#[tokio::test]
-async fn each_test_has_a_database_of_its_own() {
-    let (one, other) = (DynamoDb::start(None).await.unwrap(), DynamoDb::start(None).await.unwrap());
-    assert_eq!(one.is_embedded(), std::env::var_os(SERVER_VARIABLE).is_none());
-    create_table(&dynamodb_at(&one.url()), "hongbao").await.unwrap();
-    for (database, count) in [(&one, 1), (&other, 0)] {
-        let tables = dynamodb_at(&database.url()).list_tables().send().await.unwrap();
-        assert_eq!(tables.table_names().len(), count);
-    }
-    one.stop().await;
-    other.stop().await;
 }

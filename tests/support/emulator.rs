@@ -89,11 +89,6 @@ impl Function {
         self.signal(Signal::CONT);
     }
 
-    /// Ends the function's process at once, as a crash would.
-    pub fn kill(&self) {
-        self.signal(Signal::KILL);
-    }
-
     fn signal(&self, signal: Signal) {
         let process = self.process().expect("a running function");
         kill_process(Pid::from_raw(process.try_into().unwrap()).unwrap(), signal).unwrap();

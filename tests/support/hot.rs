@@ -24,12 +24,6 @@ pub async fn hold_only(process: &Process, part: PartId, users: &[UserId]) -> Vec
     users.iter().map(|user| hold_of(user).map(|hold| (hold.slip, hold.at.ms())).expect("a hold")).collect()
 }
 
-/// Number of script calls by SHA, from a server's answer to `INFO commandstats`.
-pub fn script_calls(stats: &str) -> u64 {
-    let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
-    calls.map_or(0, |calls| calls.split(',').next().unwrap().parse().unwrap())
-}
-
 /// A part's data in Redis.
 #[derive(Debug, Default)]
 pub struct HotPart {

@@ -8,7 +8,6 @@ pub mod dice;
 pub mod emulator;
 pub mod hot;
 pub mod lambda_api;
-pub mod managed;
 pub mod program;
 pub mod promises;
 pub mod relay;

@@ -1,10 +1,8 @@
-//! A relay in front of a `DynamoDB` API. It records requests, delays some of them, and cuts connections.
+//! A relay in front of a `DynamoDB` API. It records requests, and cuts connections.
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::{Request, Response, StatusCode};
@@ -39,8 +37,6 @@ struct Shared {
     upstream: String,
     client: reqwest::Client,
     passed: Mutex<Vec<Passed>>,
-    delay_ms: AtomicU64,
-    slow: Mutex<Option<(String, Duration)>>,
 }
 
 impl Relay {
@@ -48,8 +44,7 @@ impl Relay {
     pub async fn start(upstream: String) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (client, passed) = (reqwest::Client::new(), Mutex::default());
-        let shared = Arc::new(Shared { upstream, client, passed, delay_ms: AtomicU64::new(0), slow: Mutex::default() });
+        let shared = Arc::new(Shared { upstream, client: reqwest::Client::new(), passed: Mutex::default() });
         let (cut, cuts) = watch::channel(0);
         let accepting = Arc::clone(&shared);
         tokio::spawn(async move {
@@ -63,16 +58,6 @@ impl Relay {
     /// The relay's endpoint.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
-    }
-
-    /// Delays each later transaction by this much.
-    pub fn delay_transactions(&self, delay: Duration) {
-        self.shared.delay_ms.store(delay.as_millis().try_into().unwrap(), Ordering::SeqCst);
-    }
-
-    /// Delays each later request in which this word stands by this much.
-    pub fn delay_items(&self, word: &str, delay: Duration) {
-        *self.shared.slow.lock().unwrap() = Some((word.to_owned(), delay));
     }
 
     /// Closes all open connections. Requests that arrived on them are executed, but their answers are lost.
@@ -107,15 +92,6 @@ impl Shared {
         let body = body.to_bytes();
         let target = parts.headers.get("x-amz-target").unwrap().to_str().unwrap();
         let operation = target.rsplit('.').next().unwrap().to_owned();
-        if operation == "TransactWriteItems" {
-            tokio::time::sleep(Duration::from_millis(self.delay_ms.load(Ordering::SeqCst))).await;
-        }
-        let slow = self.slow.lock().unwrap().clone();
-        if let Some((word, delay)) = slow
-            && String::from_utf8_lossy(&body).contains(&word)
-        {
-            tokio::time::sleep(delay).await;
-        }
         self.passed.lock().unwrap().push(Passed { operation, body: serde_json::from_slice(&body).unwrap() });
         for header in [HOST, CONTENT_LENGTH, TRANSFER_ENCODING] {
             parts.headers.remove(header);

@@ -157,21 +157,7 @@ impl Drop for Shell {
 
 #[cfg(test)]
 mod tests {
-    use super::{blocks, matches, pasted};
-
-    #[test]
-    fn a_block_ends_at_its_marker_and_keeps_blank_lines() {
-        let markdown = "text\n```sh\na\n\nb\n```\n```\nc\n```\n";
-        let found: Vec<_> = blocks(markdown).into_iter().map(|block| (block.language, block.lines)).collect();
-        assert_eq!(found, [("sh", vec!["a", "", "b"]), ("", vec!["c"])]);
-    }
-
-    #[test]
-    fn commands_that_a_block_of_answers_follows_are_steps() {
-        let steps = pasted("```sh\nalone\n```\n```sh\none\ntwo\n```\n```json\n1\n2\n```\n");
-        let steps: Vec<_> = steps.into_iter().map(|step| (step.command, step.output)).collect();
-        assert_eq!(steps, [("one".into(), vec!["1".into()]), ("two".to_owned(), vec!["2".to_owned()])]);
-    }
+    use super::matches;
 
     #[test]
     fn a_wildcard_matches_anything_within_a_line() {

@@ -124,12 +124,6 @@ impl Clock for SkewedClock {
 pub struct Setup {
     /// The acknowledgement mode of its packets.
     pub ack: AckMode,
-    /// The grace of its packets.
-    pub grace: Duration,
-    /// The least age of the holds that settle persists.
-    pub least_age: Duration,
-    /// Whether work continues between requests. If it does, winners are answered before Redis knows their claims.
-    pub runs_on: bool,
     /// The most that a user may send on a day.
     pub daily_max: Option<Amount>,
 }
@@ -193,12 +187,7 @@ impl World {
 
     /// A process with this configuration, with caches and connections of its own.
     pub fn process_with(&self, setup: Setup) -> Arc<Process> {
-        self.process_over(&self.dynamodb, setup)
-    }
-
-    /// The same, whose ledger this client reaches.
-    pub fn process_over(&self, dynamodb: &aws_sdk_dynamodb::Client, setup: Setup) -> Arc<Process> {
-        let table = Rigged::new(SdkTable::new(dynamodb.clone(), TABLE.to_owned()), Arc::clone(&self.rig));
+        let table = Rigged::new(SdkTable::new(self.dynamodb.clone(), TABLE.to_owned()), Arc::clone(&self.rig));
         let ledger = Arc::new(Ledger::new(table, Arc::new(System)));
         let hot = Arc::new(RedisStore::new(Connection::new(&self.redis.config()).unwrap()));
         let clock = Arc::new(SkewedClock::default());
@@ -209,10 +198,9 @@ impl World {
         let policy = SendPolicy { currency, ack: setup.ack, limits, daily_max, day_zone };
         let send = SendPacket::new(stores.clone(), policy);
         let grab = GrabSlip::new(stores.clone(), CURRENCY.to_owned());
-        let grab = if setup.runs_on { grab.running_on() } else { grab };
         let view = ViewPackets::new(stores.clone());
         let close = ClosePacket::new(stores.clone(), CURRENCY.to_owned());
-        let settle = Settle::new(stores, setup.grace).with_least_age(setup.least_age);
+        let settle = Settle::new(stores, Duration::ZERO).with_least_age(Duration::ZERO);
         let wallets = Wallets::new(Arc::clone(&ledger), now(), CURRENCY.to_owned(), MAX_MOVEMENT);
         Arc::new(Process { send, grab, close, settle, view, wallets, hot, clock })
     }

@@ -129,35 +129,6 @@ async fn a_load_balancers_events_are_answered_by_the_contract() {
     assert_eq!(view.answer(&sample("view", id)).await.expect(200)["packet_id"], id);
 }
 
-#[tokio::test]
-async fn only_a_token_that_a_load_balancer_verified_for_this_function_has_a_caller() {
-    let stores = Stores::start().await;
-    let (with, without) = futures::join!(stores.function("view", &OF_BALANCER), stores.function("view", &[]));
-    let (good, other) = (token("alice", "hongbao-app"), token("alice", "another-app"));
-    let wallet = |tokens: &[&str]| {
-        let headers: Vec<_> = tokens.iter().map(|token| ("authorization", *token)).collect();
-        event("GET", "/me/wallet", &headers, "")
-    };
-    assert_eq!(answer(&with, &wallet(&[&good])).await.expect(200)["user_id"], "alice");
-    answer(&without, &wallet(&[&good])).await.refused(401, "unauthenticated");
-    for tokens in [&[][..], &[&*other], &["Bearer forged"]] {
-        answer(&with, &wallet(tokens)).await.refused(401, "unauthenticated");
-    }
-    assert_eq!(answer(&with, &wallet(&[&good, &good])).await.refused(400, "invalid-request"), ["Authorization"]);
-    // A client's own token is nothing in an event of API Gateway without the authorizer's word.
-    let mut of_gateway = sample("view", PLACEHOLDER);
-    of_gateway["headers"]["authorization"] = good.clone().into();
-    of_gateway["requestContext"].as_object_mut().unwrap().remove("authorizer");
-    with.answer(&of_gateway).await.refused(401, "unauthenticated");
-
-    // A browser asks before it calls from another origin, without a token that anybody verified.
-    let asks = [("origin", "https://app.example"), ("access-control-request-method", "POST"), ("authorization", &good)];
-    let preflight = answer(&with, &event("OPTIONS", "/packets/x/grab", &asks, "")).await;
-    assert_eq!((preflight.status, preflight.header("access-control-allow-origin")), (204, Some("https://app.example")));
-    assert_eq!(preflight.header("access-control-allow-methods"), Some("GET, HEAD, POST"));
-    assert!(!with.log().contains("Error"), "{}", with.log());
-}
-
 #[test]
 fn a_load_balancer_needs_an_issuer_and_an_audience() {
     for name in ["send", "grab", "view"] {
