@@ -123,36 +123,6 @@ async fn a_passphrase_opens_a_packet() {
 }
 
 #[tokio::test]
-async fn passphrases_that_look_alike_are_the_same() {
-    let api = Api::start().await;
-    // The unit test of the rule has more of them.
-    let alike: [&[&str]; 2] =
-        [&["abc123", "ａｂｃ１２３", " abc123\u{3000}", "abc123\n"], &["café ☕", "cafe\u{301} ☕\u{fe0f}"]];
-    for (i, forms) in alike.into_iter().enumerate() {
-        for (j, set) in forms.iter().enumerate().filter(|(_, set)| !set.contains(char::is_control)) {
-            let body = with(random(100, 10), &json!({"passphrase": set}));
-            let packet = api.packet("alice", &format!("k-{i}-{j}"), &body).await;
-            for (n, given) in forms.iter().enumerate() {
-                let grab = api.grab(&format!("u{n}"), &packet).json(&json!({"passphrase": given}));
-                assert_eq!(grab.await.expect(200)["outcome"], "grabbed", "{set:?} {given:?}");
-            }
-            let other = json!({"passphrase": format!("{set}x")});
-            api.grab("eve", &packet).json(&other).await.refused(403, "wrong-passphrase");
-        }
-    }
-}
-
-#[tokio::test]
-async fn an_unneeded_passphrase_is_ignored() {
-    let api = Api::start().await;
-    let packet = api.packet("alice", "k", &random(100, 4)).await;
-    for (user, passphrase) in [("a", "x"), ("b", ""), ("c", "\u{0}\u{1}"), ("d", &*"x".repeat(10_000))] {
-        let grabbed = api.grab(user, &packet).json(&json!({"passphrase": passphrase})).await.expect(200);
-        assert_eq!(grabbed["outcome"], "grabbed");
-    }
-}
-
-#[tokio::test]
 async fn too_many_wrong_passphrases_block_a_user_for_a_while() {
     let api = Api::start().await;
     let body = with(random(100, 2), &json!({"passphrase": "abc"}));
@@ -296,33 +266,4 @@ async fn the_promise_holds_after_expiry_and_settlement() {
     promise.holds(&api, "expired").await;
     api.flush().await;
     promise.holds(&api, "expired").await;
-}
-
-#[tokio::test]
-async fn the_promise_holds_when_a_sold_out_packet_expires() {
-    let api = Api::start().await;
-    let promise = Promise::of(&api, "k", &with(random(100, 1), &json!({"expires_in_s": 5})), &["bob"]).await;
-    assert_eq!(api.view("bob", &promise.packet).await.expect(200)["status"], "sold_out");
-    let view = shared::redis::test_server::poll("expiry", async || {
-        let view = api.view("bob", &promise.packet).await.expect(200);
-        (text(&view["now"]) > text(&view["expires_at"])).then_some(view)
-    })
-    .await;
-    assert_eq!((&view["status"], &view["refunded_amount"]), (&json!("sold_out"), &json!(0)));
-    // As the view says, as long as Redis knows it.
-    promise.holds(&api, "sold_out").await;
-    api.flush().await;
-    promise.holds(&api, "expired").await;
-}
-
-#[tokio::test]
-async fn the_promise_holds_when_redis_forgets_while_slips_are_free() {
-    let api = Api::start().await;
-    let promise = Promise::of(&api, "k", &random(100, 3), &["bob", "carol"]).await;
-    api.flush().await;
-    // A new user gets the last slip.
-    let last = api.grab("erin", &promise.packet).await.expect(200);
-    assert_eq!(last["outcome"], "grabbed");
-    assert!(promise.grabbed.iter().all(|(_, promised)| promised["slip"] != last["slip"]));
-    promise.holds(&api, "sold_out").await;
 }

@@ -1,11 +1,8 @@
 //! Limits that packets of a sender share, and the report on all packets with a reference.
 
-use std::collections::BTreeMap;
-
 use std::time::Duration;
 
 use client::tickets::{Scope, Ticket, TicketKey};
-use futures::stream::{self, StreamExt};
 use local::Options;
 use serde_json::{Value, json};
 use shared::domain::DayZone;
@@ -93,37 +90,6 @@ async fn a_slip_that_would_exceed_the_amount_is_not_given() {
 }
 
 #[tokio::test]
-async fn users_above_the_limit_take_no_slip_from_those_who_may_win() {
-    let api = Api::start().await;
-    let limit = json!({"limit": {"key": "k", "wins": 1}});
-    let first = api.packet("alice", "first", &round(30, &limit)).await;
-    let old: Vec<String> = (0..30).map(|user| format!("old{user}")).collect();
-    for user in &old {
-        assert_eq!(outcome(&api, user, &first).await, "grabbed");
-    }
-    for turn in 0..5 {
-        let packet = api.packet("alice", &turn.to_string(), &round(5, &limit)).await;
-        let new: Vec<String> = (0..5).map(|user| format!("new{turn}-{user}")).collect();
-        let all: Vec<&String> = old
-            .iter()
-            .enumerate()
-            .flat_map(|(place, user)| {
-                let one = new.get(place / 6).filter(|_| place % 6 == 0);
-                one.into_iter().chain([user])
-            })
-            .collect();
-        let taps = all.into_iter().map(|user| {
-            let (api, packet) = (&api, &packet);
-            async move { (user.starts_with("new"), outcome(api, user, packet).await) }
-        });
-        for (is_new, outcome) in stream::iter(taps).buffer_unordered(16).collect::<Vec<_>>().await {
-            let expected = if is_new { "grabbed" } else { "limit_reached" };
-            assert_eq!(outcome, expected, "turn {turn}, new: {is_new}");
-        }
-    }
-}
-
-#[tokio::test]
 async fn who_is_done_with_a_round_sees_the_next_one_that_they_may_still_win() {
     let api = Api::taking_tickets(Options::ephemeral()).await;
     let now = System.now();
@@ -167,37 +133,6 @@ async fn who_is_done_with_a_round_sees_the_next_one_that_they_may_still_win() {
     let reason = json!({"reason": "over"});
     api.post(format!("/operator/packets/{third}/close")).json(&reason).await.expect(200);
     poll("no round is left", async || next("bob", &first).await.is_null().then_some(())).await;
-}
-
-#[tokio::test]
-async fn whatever_runs_at_once_nobody_wins_more_than_the_limit() {
-    let api = Api::start().await;
-    let limit = json!({"limit": {"key": "k", "wins": 2, "amount": 20}});
-    let mut packets = Vec::new();
-    for key in 0..6 {
-        packets.push(api.packet("alice", &key.to_string(), &round(40, &limit)).await);
-    }
-    let users: Vec<String> = (0..30).map(|user| format!("u{user}")).collect();
-    let all: Vec<(&String, &String)> = users.iter().flat_map(|user| packets.iter().map(move |id| (user, id))).collect();
-    let grabs = all.into_iter().map(|(user, id)| async { (user.clone(), outcome(&api, user, id).await) });
-    let mut wins = BTreeMap::<String, usize>::new();
-    let mut reached = 0;
-    for (user, outcome) in stream::iter(grabs).buffer_unordered(32).collect::<Vec<_>>().await {
-        match &*outcome {
-            "grabbed" => *wins.entry(user).or_default() += 1,
-            "limit_reached" => reached += 1,
-            other => panic!("{user}: {other}"),
-        }
-    }
-    assert!(wins.len() == users.len() && wins.values().all(|wins| *wins == 2), "{wins:?}");
-    assert_eq!(reached, 30 * 6 - 60);
-    // No slip was lost by being given back.
-    for id in &packets {
-        let view = api.view("alice", id).await.expect(200);
-        assert_eq!(view["status"], "open");
-    }
-    let totals = api.get("/operator/references/nye?sender_id=alice").await.expect(200);
-    assert_eq!((&totals["won_count"], &totals["won_amount"], &totals["users"]), (&json!(60), &json!(600), &json!(30)));
 }
 
 #[tokio::test]

@@ -98,21 +98,6 @@ async fn a_suspension_can_stop_grabs_too() {
 }
 
 #[tokio::test]
-async fn a_user_without_a_wallet_can_be_suspended() {
-    let api = Api::start().await;
-    api.put(suspension("new%23")).json(&json!({"reason": "x"})).await.refused(400, "invalid-request");
-    api.put(suspension("new")).json(&json!({"reason": "x"})).await.expect(200);
-    api.fund("new", 1_000).await;
-    api.post("/packets").by("new").key("k").json(&random(100, 2)).await.refused(403, "account-suspended");
-    let withdrawal = api.put("/wallets/new/withdrawals/w").json(&json!({"amount": 2_000})).await;
-    withdrawal.refused(403, "account-suspended");
-    assert_eq!(api.balance("new").await, 1_000);
-    let other = api.call("DELETE", suspension("other")).await;
-    assert_eq!(other.status, 204, "of a user never seen before");
-    assert_eq!(api.get("/wallets/other/movements").await.expect(200)["movements"], json!([]));
-}
-
-#[tokio::test]
 async fn nobody_wins_after_a_packet_is_closed_and_the_rest_goes_back() {
     let api = Api::start().await;
     api.fund("alice", 1_000).await;
@@ -147,26 +132,6 @@ async fn nobody_wins_after_a_packet_is_closed_and_the_rest_goes_back() {
     assert_eq!(api.grab("carol", &id).await.expect(200)["outcome"], "closed");
     let listed = api.get("/me/packets").by("alice").await.expect(200);
     assert_eq!((&listed["packets"][0]["status"], &listed["packets"][0]["closed_at"]), (&json!("settled"), closed_at));
-}
-
-#[tokio::test]
-async fn a_sold_out_packet_that_is_closed_is_closed_until_it_is_settled() {
-    let api = Api::start().await;
-    let id = api.packet("alice", "k", &random(100, 1)).await;
-    api.grab("bob", &id).await.expect(200);
-    assert!(api.view("bob", &id).await.expect(200)["mine"].is_object());
-    let path = format!("/operator/packets/{id}/close");
-    let closed = api.post(&path).json(&json!({"reason": "late"})).await.expect(200);
-    assert_eq!((&closed["status"], closed["closed_at"].is_string()), (&json!("closed"), true));
-    let shown = api.view("bob", &id).await.expect(200);
-    assert_eq!((&shown["status"], &shown["closed_at"]), (&json!("closed"), &closed["closed_at"]));
-    let settled = api.until("bob", &id, "settled").await;
-    assert_eq!(settled["closed_at"], closed["closed_at"]);
-    for absent in ["38FS4S83HF3Y07WMYNH727QYT0", "x"] {
-        let answer = api.post(format!("/operator/packets/{absent}/close")).json(&json!({"reason": "x"})).await;
-        answer.refused(404, "packet-not-found");
-    }
-    api.post(&path).json(&json!({"reason": ""})).await.refused(400, "invalid-request");
 }
 
 #[tokio::test]
@@ -410,15 +375,6 @@ async fn a_user_may_have_limits_of_their_own() {
     assert_eq!((&lifted["daily_sent_max"], &lifted["deposit_max"]), (&json!(null), &json!(null)));
     send("k3", 500).await.expect(201);
     deposit("d2", 5_000).await.expect(201);
-    for (field, most) in [("daily_sent_max", 1_000_000_000_000_000_u64), ("deposit_max", 1_000_000_000_000)] {
-        for good in [1, most] {
-            assert_eq!(set(json!({field: good})).await[field], good);
-        }
-        for bad in [0, most + 1] {
-            let answer = api.put(path).json(&json!({field: bad})).await;
-            assert_eq!(answer.refused(400, "invalid-request"), [field], "{bad}");
-        }
-    }
     tests::audit_table(&dynamodb_at(api.local.dynamodb_url()), "hongbao").await;
 }
 
@@ -438,24 +394,6 @@ async fn a_company_may_send_more_than_the_deployment_lets_everybody() {
         async |total: u64| handlers.answer(("POST", "/packets"), token("company"), &random(total, 1).to_string()).await;
     send(401).await.refused(403, "daily-limit-exceeded");
     send(400).await.expect(201);
-}
-
-#[tokio::test]
-async fn the_operator_lists_any_packets_claims() {
-    let api = Api::start().await;
-    let body = with(random(100, 4), &json!({"recipients": ["bob", "carol"]}));
-    let packet = api.packet("alice", "k", &body).await;
-    for user in ["bob", "carol"] {
-        api.grab(user, &packet).await.expect(200);
-    }
-    let (own, any) = (format!("/packets/{packet}/claims"), format!("/operator/packets/{packet}/claims"));
-    assert_eq!(api.all("", &any, "claims", 1).await, api.all("bob", &own, "claims", 1).await);
-    let newest = api.get(format!("{any}?order=newest&limit=1")).await.expect(200);
-    assert_eq!(newest["claims"].as_array().unwrap().len(), 1);
-    let cursor = text(&newest["next_cursor"]);
-    let rest = api.get(format!("{own}?order=newest&cursor={cursor}")).by("bob").await.expect(200);
-    assert_eq!((rest["claims"].as_array().unwrap().len(), &rest["next_cursor"]), (1, &json!(null)));
-    api.get("/operator/packets/x/claims").await.refused(404, "packet-not-found");
 }
 
 #[tokio::test]
@@ -571,22 +509,6 @@ async fn each_id_moves_money_once() {
 }
 
 #[tokio::test]
-async fn fifty_deposits_at_once_under_one_id_are_one() {
-    let api = Api::start().await;
-    for kind in ["deposits", "withdrawals"] {
-        api.fund("alice", 1_000).await;
-        let before = api.balance("alice").await;
-        let puts = (0..50).map(|_| async {
-            api.put(format!("/wallets/alice/{kind}/same")).json(&json!({"amount": 10})).await.status
-        });
-        let statuses = futures::future::join_all(puts).await;
-        assert_eq!(statuses.iter().filter(|&&status| status == 201).count(), 1, "{kind}");
-        assert_eq!(statuses.iter().filter(|&&status| status == 200).count(), 49, "{kind}");
-        assert_eq!((api.balance("alice").await - before).abs(), 10);
-    }
-}
-
-#[tokio::test]
 async fn a_wallet_can_be_filled_up_to_its_limit() {
     let api = Api::start().await;
     let put = |i: u32, amount: u64| api.put(format!("/wallets/rich/deposits/d{i}")).json(&json!({"amount": amount}));
@@ -681,13 +603,9 @@ fn without_signer(mut row: Value) -> Value {
 #[tokio::test]
 async fn movements_are_filtered_by_time_and_kind() {
     let api = Api::start().await;
-    let put = |id: String| api.put(format!("/wallets/alice/{id}")).json(&json!({"amount": 10}));
-    for i in 0..4 {
-        put(format!("deposits/d{i}")).await.expect(201);
-        put(format!("withdrawals/w{i}")).await.expect(201);
+    for id in ["deposits/d1", "withdrawals/w1", "deposits/d2"] {
+        api.put(format!("/wallets/alice/{id}")).json(&json!({"amount": 10})).await.expect(201);
     }
-    let packet = api.packet("alice", "k", &random(100, 2)).await;
-    api.grab("alice", &packet).await.expect(200);
     let list = async |query: &str| {
         let page = api.get(format!("/wallets/alice/movements?limit=100&{query}")).await.expect(200);
         let mine = api.get(format!("/me/movements?limit=100&{query}")).by("alice").await.expect(200);
@@ -696,19 +614,11 @@ async fn movements_are_filtered_by_time_and_kind() {
         assert_eq!((&page["next_cursor"], mine["movements"].as_array().unwrap()), (&Value::Null, &without), "{query}");
         rows
     };
+    // The ledger's test has more.
     let all = list("").await;
-    assert_eq!(all.len(), 11);
-    for kind in ["claim", "deposit", "refund", "sent", "withdrawal"] {
-        let expected: Vec<&Value> = all.iter().filter(|row| row["kind"] == kind).collect();
-        assert_eq!(list(&format!("kind={kind}")).await.iter().collect::<Vec<_>>(), expected, "{kind}");
-    }
-    // Any time parts the list in two: what is earlier, and what is not. The ledger's test has more.
-    for row in &all {
-        let at = text(&row["at"]);
-        let (from, to) = (list(&format!("from={at}")).await, list(&format!("to={at}")).await);
-        assert!(from.contains(row), "{at}");
-        assert_eq!([from, to].concat(), all, "{at}");
-    }
+    assert_eq!((all.len(), list("kind=withdrawal").await.len()), (3, 1));
+    let at = text(&all[1]["at"]);
+    assert_eq!([list(&format!("from={at}")).await, list(&format!("to={at}")).await].concat(), all, "{at}");
     // The last moments that RFC 3339 has, which stand for "no end".
     for last in ["9999-12-31T23:59:59Z", "9999-12-31T23:59:59.999999999Z", "9999-12-31T23:59:59-23:59"] {
         assert_eq!(list(&format!("to={last}")).await, all, "{last}");

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 1. to 5., 7. the page | `tests/web` |
 //! | 4. greetings, 11. times | `shared/src/domain/text.rs`, `shared/src/domain/time.rs` |
-//! | 6. null, 7. and 18. user ids, 8. idempotency keys, 10. a base path, 12. HEAD | here |
+//! | 6. null, 7. and 18. user ids, 8. idempotency keys, 10. a base path, 12. HEAD | here, 6. of other bodies in `tests/parsers` |
 //! | 9. the zone of days | `send.rs`, `shared/src/domain/day.rs`, `journal` |
 //! | 16. a rotated password | `functions/logs.rs`, `shared/src/redis/connection/tests` |
 //! | 13. busy and gone receivers, 14. equal bodies | `webhooks.rs`, `functions/notify/tests/delivery.rs` |
@@ -15,11 +15,10 @@ use lambda_http::Request;
 use local::Options;
 use serde_json::{Map, Value, json};
 use shared::http::idempotency_key;
-use shared::wiring::dynamodb_at;
 
 use super::api::{Api, random, text, with};
 use super::coverage::{Handlers, token};
-use super::spec::{Answer, Operation, SPEC};
+use super::spec::{Answer, SPEC};
 
 /// The optional fields of a send.
 const OPTIONAL: [&str; 8] =
@@ -74,76 +73,8 @@ async fn a_null_in_a_send_counts_as_left_out() {
     }
 }
 
-/// 6. The same for grabs, and a required field that is null is missing.
-#[tokio::test]
-async fn a_null_counts_as_left_out_in_every_body() {
-    let api = Api::start().await;
-    api.fund("alice", 1_000).await;
-    let null = json!({"passphrase": null});
-    let (open, guarded) = (
-        api.packet("sender", "open", &random(100, 10)).await,
-        api.packet("sender", "guarded", &with(random(100, 10), &json!({"passphrase": "abc"}))).await,
-    );
-    for grab in [api.grab("bob", &open), api.post(format!("/users/carol/packets/{open}/grab"))] {
-        assert_eq!(grab.json(&null).await.expect(200)["outcome"], "grabbed");
-    }
-    for grab in [api.grab("bob", &guarded), api.post(format!("/users/carol/packets/{guarded}/grab"))] {
-        grab.json(&null).await.refused(403, "wrong-passphrase");
-    }
-    let books = api.books("alice").await;
-    let sends = ["/packets", "/users/alice/packets"].map(|path| ("POST", path.to_owned(), random(100, 10), "count"));
-    let others = [
-        ("PUT", "/wallets/alice/deposits/d".to_owned(), json!({"amount": 100}), "amount"),
-        ("PUT", "/wallets/alice/withdrawals/w".to_owned(), json!({"amount": 100}), "amount"),
-        ("POST", format!("/operator/packets/{open}/close"), json!({"reason": "x"}), "reason"),
-        ("PUT", "/operator/users/alice/suspension".to_owned(), json!({"reason": "x"}), "reason"),
-    ];
-    for (method, path, body, field) in sends.iter().chain(&others) {
-        let ask = |body: &Value| api.call(method, path).by("alice").key("k").json(body);
-        let mut left_out = body.clone();
-        left_out.as_object_mut().unwrap().remove(*field);
-        for body in [left_out, with(body.clone(), &nulls(&[*field]))] {
-            let answer = ask(&body).await;
-            answer.refused(400, "invalid-request");
-            assert_eq!(answer.json()["errors"], json!([{"field": field, "reason": "is required"}]), "{path}");
-        }
-    }
-    let item = with(random(100, 10), &json!({"recipients": ["bob", null]}));
-    let answer = api.post("/packets").by("alice").key("k").json(&item).await;
-    assert_eq!(answer.refused(400, "invalid-request"), ["recipients[1]"]);
-    for twice in [r#""greeting":null,"greeting":"x""#, r#""metadata":{"k":null,"k":"v"}"#] {
-        let body = format!(r#"{{"split":"random","total_amount":100,"count":10,{twice}}}"#);
-        api.post("/packets").by("alice").key("k").body(body).await.refused(400, "invalid-request");
-    }
-    assert_eq!(api.books("alice").await, books);
-}
-
 /// Ids that are none of ours. The local stack's header can have all of them.
 const UNSUPPORTED: &str = "|.|..|a/b|/|a?b|a#b|#|alice#WALLET|a%b|%61lice|a b|a\tb|é|红包|auth0/b|\u{fffd}";
-
-/// 7. A client that receives 401 fetches a new token, which has the same subject, for ever.
-#[tokio::test]
-async fn a_verified_caller_with_an_unsupported_id_reads_which_ids_are_supported() {
-    let api = Api::start().await;
-    let long = "u".repeat(129);
-    let of_users = |operation: &Operation<'_>| operation.value["security"] == json!([{"userToken": []}]);
-    for operation in SPEC.operations().into_iter().filter(of_users) {
-        let (method, path) = (operation.method, operation.path.replace("{packet_id}", "38FS4S83HF3Y07WMYNH727QYT0"));
-        for id in UNSUPPORTED.split('|').chain([&*long]) {
-            let headers: [(&str, &[u8]); 2] = [("x-user-id", id.as_bytes()), ("idempotency-key", b"k")];
-            let answer = api.raw(method, path.as_bytes(), &headers, random(10, 1).to_string().as_bytes()).await;
-            answer.refused(403, "user-id-unsupported");
-            let detail = text(&answer.json()["detail"]);
-            assert!(detail.contains("1 to 128") && detail.contains("/ ? # %"), "{detail}");
-        }
-        // No other header and no field sets the caller.
-        let forged = api.call(method, path).key("k").header("authorization", "Bearer alice").header("x-user", "alice");
-        forged.json(&json!({"sub": "alice"})).await.refused(401, "unauthenticated");
-    }
-    // It comes before everything that a retry could change.
-    api.grab("a/b", "none").body("[").await.refused(403, "user-id-unsupported");
-    api.post("/packets").by("a/b").body("[").await.refused(403, "user-id-unsupported");
-}
 
 /// 18. The header and the token's subject are judged in one place, by the same rules as ids in paths and bodies.
 #[tokio::test]
@@ -214,52 +145,6 @@ async fn a_header_that_may_be_there_once_is_refused_twice() {
 /// A key as a string of structured fields.
 fn quoted(key: &str) -> String {
     format!("\"{}\"", key.replace('\\', "\\\\").replace('"', "\\\""))
-}
-
-/// 8. Keys that other systems make, as they are and as the IETF's draft writes them.
-#[tokio::test]
-async fn an_idempotency_key_is_any_visible_text_with_or_without_quotes() {
-    let api = Api::start().await;
-    api.fund("alice", 10_000).await;
-    let all: String = ('!'..='~').filter(|letter| *letter != ',').collect();
-    let longest = "k".repeat(255);
-    let (hashes, quotes) = ("#".repeat(255), "\"".repeat(255));
-    let made = "order:17 Order:17 {8e03978e-40d5-43dd-bc93-6894a57f9324} urn:uuid:8e03978e-40d5-43dd-bc93-6894a57f9324 \
-        https://shop.example/orders/17?try=1#pay YWJj+/== a;b a.b # KEY#order:17 WALLET# a\"b \" \"a a\" \\ \\\" 'a' %22a%22";
-    let keys: Vec<&str> = made.split(' ').chain([&*all, &longest, &hashes, &quotes]).collect();
-    let mut packets = Vec::new();
-    for key in &keys {
-        let ask = |key: &str| api.post("/packets").by("alice").key(key).json(&random(100, 10));
-        let sent = ask(key).await.expect(201);
-        for same in [(*key).to_owned(), quoted(key)] {
-            assert_eq!(ask(&same).await.expect(200), sent, "{same}");
-            let for_user = api.post("/users/alice/packets").key(&same).json(&random(100, 10)).await;
-            assert_eq!(for_user.expect(200), sent, "{same}");
-        }
-        let other = api.post("/packets").by("alice").key(&quoted(key)).json(&random(101, 10)).await;
-        other.refused(422, "idempotency-key-reused");
-        packets.push(text(&sent["packet_id"]));
-    }
-    packets.sort();
-    packets.dedup();
-    assert_eq!(packets.len(), keys.len(), "each is a key of its own");
-    // In quotes first.
-    let sent = api.post("/packets").by("alice").key("\"first\"").json(&random(100, 10)).await.expect(201);
-    assert_eq!(api.post("/packets").by("alice").key("first").json(&random(100, 10)).await.expect(200), sent);
-
-    let books = api.books("alice").await;
-    let long = "k".repeat(256);
-    for bad in ["", "\"\"", " ", "a b", "\"a b\"", "a\tb", "a,b", "\"a,b\"", "ключ", "é", &long, &quoted(&long)] {
-        let answer = api.post("/packets").by("alice").header("idempotency-key", bad).json(&random(100, 10)).await;
-        assert_eq!(answer.refused(400, "invalid-request"), ["Idempotency-Key"], "{bad}");
-    }
-    // The operator's ids stay plain.
-    for id in ["order:17", "%22order%22", &long] {
-        let answer = api.put(format!("/wallets/alice/deposits/{id}")).json(&json!({"amount": 1})).await;
-        assert_eq!(answer.refused(400, "invalid-request"), ["deposit_id"], "{id}");
-    }
-    assert_eq!(api.books("alice").await, books);
-    tests::audit_table(&dynamodb_at(api.local.dynamodb_url()), "hongbao").await;
 }
 
 /// 8. The document's pattern is exactly what the service accepts.

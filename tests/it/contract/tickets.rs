@@ -1,10 +1,8 @@
 //! Tickets: who may grab and view a packet whose app decides that, and that nobody else reaches the hot store.
 
-use std::future::IntoFuture;
 use std::time::{Duration, SystemTime};
 
 use client::tickets::{Scope, Ticket, TicketKey};
-use futures::stream::{self, StreamExt};
 use local::Options;
 use serde_json::{Value, json};
 use shared::domain::{PacketId, Timestamp};
@@ -186,64 +184,23 @@ async fn calls(api: &Api) -> u64 {
     counted.sum()
 }
 
-/// A group of 3,000 and 1,000 strangers, on a packet of 200 slips.
 #[tokio::test]
-async fn of_a_crowd_only_members_win_and_no_stranger_reaches_redis() {
-    const MEMBERS: usize = 3_000;
-    const STRANGERS: usize = 1_000;
-    const SLIPS: u64 = 200;
+async fn no_stranger_reaches_redis() {
     let api = start(local::Ack::Ledger).await;
-    let packet = api.packet("alice", "k", &with(random(50_000, SLIPS), &json!({"eligibility": "ticket"}))).await;
+    let packet = api.packet("alice", "k", &guarded(&json!({}))).await;
     let foreign = TicketKey::from_jwk(FOREIGN).unwrap();
     let (known, old) = (TicketKey::from_jwk(TICKET_KEY).unwrap(), SystemTime::now() - Duration::from_hours(2));
-    let stranger = |number: usize| {
+    let before = calls(&api).await;
+    for number in 0..100 {
         let user = format!("stranger-{number}");
-        let call = api.grab(&user, &packet);
-        let ticket = Ticket::new(&user, Scope::Packet(&packet));
-        match number % 4 {
+        let (call, ticket) = (api.grab(&user, &packet), Ticket::new(&user, Scope::Packet(&packet)));
+        let (call, code) = match number % 4 {
             0 => (call, "ticket-required"),
             1 => (call.header("grab-ticket", &foreign.sign(&ticket).unwrap()), "ticket-invalid"),
             2 => (call.header("grab-ticket", &for_packet("member-1", &packet)), "ticket-invalid"),
             _ => (call.header("grab-ticket", &known.sign_at(&ticket, old).unwrap()), "ticket-expired"),
-        }
-    };
-    let before = calls(&api).await;
-    let alone = stream::iter(0..STRANGERS).map(|number| {
-        let (call, code) = stranger(number);
-        async move { call.await.refused(403, code) }
-    });
-    assert_eq!(alone.buffer_unordered(100).count().await, STRANGERS);
-    assert_eq!(calls(&api).await, before, "no stranger reaches Redis");
-
-    // All of them at once. A stranger comes after every third member.
-    let crowd = (0..MEMBERS + STRANGERS).map(|place| {
-        let number = place / 4;
-        if place % 4 == 3 {
-            let (call, code) = stranger(number);
-            (call, Some(code))
-        } else {
-            let user = format!("member-{}", number * 3 + place % 4);
-            (api.grab(&user, &packet).header("grab-ticket", &for_packet(&user, &packet)), None)
-        }
-    });
-    let answers = stream::iter(crowd).map(async |(call, code)| {
-        let answer = call.into_future().await;
-        match code {
-            // Once the packet is final, the answer is the cheap one.
-            Some(code) if answer.status == 403 => {
-                answer.refused(403, code);
-                false
-            }
-            Some(_) => {
-                assert_eq!(answer.expect(200)["outcome"], "sold_out");
-                false
-            }
-            None => answer.expect(200)["outcome"] == "grabbed",
-        }
-    });
-    let won = answers.buffer_unordered(200).filter(|won| std::future::ready(*won)).count().await;
-    assert_eq!(won, usize::try_from(SLIPS).unwrap());
-    let claims = api.all("alice", &format!("/packets/{packet}/claims"), "claims", 100).await;
-    assert!(claims.iter().all(|claim| text(&claim["user_id"]).starts_with("member-")));
-    assert_eq!(claims.iter().map(|claim| claim["amount"].as_u64().unwrap()).sum::<u64>(), 50_000);
+        };
+        call.await.refused(403, code);
+    }
+    assert_eq!(calls(&api).await, before);
 }

@@ -1,8 +1,5 @@
 //! Money out in two steps: reserved, then paid out or back.
 
-use std::future::IntoFuture;
-
-use futures::future::join_all;
 use local::Options;
 use serde_json::{Value, json};
 
@@ -132,48 +129,6 @@ async fn a_void_tells_the_user_its_reason() {
 
     reserve(&api, "w2", 10).await.expect(201);
     assert_eq!(end(&api, "w2", "void").json(&json!({"reason": null})).await.expect(200)["void_reason"], json!(null));
-}
-
-/// One winner each, and the loser is answered which.
-#[tokio::test]
-async fn of_two_ends_at_once_one_wins() {
-    let api = start().await;
-    api.fund("alice", 10_000).await;
-    // So that a second end would find enough reserved money.
-    reserve(&api, "another", 10).await.expect(201);
-    let mut winners = [0, 0];
-    for n in 0..1_000 {
-        let id = format!("race-{n}");
-        reserve(&api, &id, 10).await.expect(201);
-        let ends = match n % 3 {
-            0 => ["post", "post"],
-            1 => ["void", "void"],
-            _ => ["post", "void"],
-        };
-        let answers = join_all(ends.map(|how| end(&api, &id, how).into_future())).await;
-        let status = text(&api.get(path(&id)).await.expect(200)["status"]);
-        for (how, answer) in ends.into_iter().zip(&answers) {
-            if status.starts_with(how) {
-                assert_eq!(answer.expect(200)["status"], *status);
-            } else {
-                assert!(answer.refused(409, &format!("withdrawal-{status}")).is_empty());
-            }
-        }
-        winners[usize::from(status == "posted")] += 1;
-        if n % 100 == 99 {
-            let [balance, pending, sum] = money_of(&api).await;
-            assert_eq!((pending, balance + i64::from(winners[1]) * 10, sum), (10, 10_990, balance));
-        }
-    }
-    assert!(winners.iter().all(|count| *count > 300), "{winners:?}");
-}
-
-/// The movements of a hundred are more than a page.
-async fn money_of(api: &Api) -> [i64; 3] {
-    let wallet = api.get("/wallets/alice").await.expect(200);
-    let movements = api.all("", "/wallets/alice/movements", "movements", 100).await;
-    let sum = movements.iter().map(|one| one["amount"].as_i64().unwrap()).sum();
-    [wallet["balance"].as_i64().unwrap(), wallet["pending"].as_i64().unwrap(), sum]
 }
 
 #[tokio::test]
