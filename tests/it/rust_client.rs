@@ -9,8 +9,8 @@ use client::webhooks::{
     WithdrawalRequested, WithdrawalVoided, verify, verify_at,
 };
 use client::{
-    Caller, ClaimsSheet, Client, Error, GrabResult, Limit, MovementFilter, Packet, Page, ProblemCode, Retries,
-    Selection, SendLimit, SendRequest, Split, Status, Transport,
+    Caller, Client, Error, GrabResult, Limit, MovementFilter, Packet, Page, ProblemCode, Retries, Selection,
+    SendRequest, Split, Status, Transport,
 };
 use futures::TryStreamExt;
 use http::{HeaderMap, HeaderName, Request, Response};
@@ -56,46 +56,10 @@ async fn a_stack_answers_the_client_whose_base_url_may_end_with_a_slash() {
     assert!(matches!(grabbed, GrabResult::Grabbed { amount: 100, replayed: false, .. }), "{grabbed:?}");
     let newest = alice.newest_claims(id, None, Page::default()).await.unwrap();
     assert_eq!(newest.claims, alice.claims(id, Page { limit: Some(1), cursor: None }).await.unwrap().claims);
-    evening(&operator, &alice).await;
     let bad = alice.send("k-2", &SendRequest::new(Split::Random, 0, 0)).await.unwrap_err();
     let Error::Problem(problem) = bad else { panic!("{bad:?}") };
     assert!(problem.errors.iter().any(|error| error.field == "count"), "{problem}");
     local.stop().await;
-}
-
-/// Two packets of which nobody wins more than one.
-async fn evening(operator: &Client, alice: &Client) {
-    let limit = SendLimit { key: "nye".to_owned(), wins: Some(1), amount: None };
-    let round = SendRequest {
-        reference: Some("nye".to_owned()),
-        metadata: Some([("round".to_owned(), "1".to_owned())].into()),
-        limit: Some(limit),
-        ..SendRequest::new(Split::Equal, 100, 2)
-    };
-    let (first, second) = (alice.send("r-1", &round).await.unwrap(), alice.send("r-2", &round).await.unwrap());
-    let carol = operator.for_user("carol");
-    assert!(matches!(carol.grab(&first.packet.packet_id, None).await.unwrap(), GrabResult::Grabbed { .. }));
-    let lost = carol.grab(&second.packet.packet_id, None).await.unwrap();
-    assert_eq!(lost, GrabResult::LimitReached { packet_id: second.packet.packet_id.clone() });
-    let seen = carol.packet(&second.packet.packet_id).await.unwrap().limit.unwrap();
-    assert_eq!((&*seen.key, seen.wins, seen.wins_left, seen.amount_left), ("nye", Some(1), Some(0), None));
-    let packets = Selection { sender_id: "alice", reference: Some("nye"), limit_key: Some("nye") };
-    let claims: Vec<_> = operator.all_reported_claims(packets).try_collect().await.unwrap();
-    assert_eq!((claims.len(), &*claims[0].user_id, claims[0].amount), (1, "carol", 50));
-    assert_eq!(claims[0].metadata, round.metadata);
-    let ClaimsSheet { name, text } = operator.claims_sheet(packets).await.unwrap();
-    assert_eq!(name, "claims-nye-provisional.csv");
-    assert!(text.starts_with("\u{feff}packet_id,") && text.contains(",'carol,50,0.50,CNY,"), "{text}");
-    let totals = operator.reference("alice", "nye").await.unwrap();
-    assert_eq!((totals.total_amount, totals.won_amount, totals.users, totals.packets.len()), (200, 50, 1, 2));
-    for _ in 0..2 {
-        let closed = operator.close_reference("alice", "nye", "the evening is over").await.unwrap();
-        let is_over = |status| matches!(status, Status::Closed | Status::Settled);
-        assert!(closed.packets.iter().all(|packet| is_over(packet.status)), "{closed:?}");
-    }
-    let unknown = Selection { sender_id: "alice", reference: None, limit_key: None };
-    let refused = operator.claims_sheet(unknown).await.unwrap_err();
-    assert_eq!(refused.code(), Some(ProblemCode::InvalidRequest));
 }
 
 #[test]

@@ -197,22 +197,3 @@ impl fmt::Display for Report {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_command_names_the_server_that_make_would_not_take_by_itself() {
-        let some = ["--scheme", "a b;c"].map(str::to_owned);
-        assert_eq!(command("Redis 7.0.15", &[]), "make bench");
-        assert_eq!(command("Redis 7.0.15", &some), "make bench ARGS=\"--scheme 'a b;c'\"");
-        assert_eq!(command("Valkey 9.1.2", &some[..1]), "make bench SERVER=valkey ARGS=\"--scheme\"");
-    }
-
-    #[test]
-    fn figures_are_written_for_people() {
-        assert_eq!([7.0, 999.6, 1_234_567.0].map(grouped), ["7", "1,000", "1,234,567"]);
-        assert_eq!([0.24, 99.94, 1_380.6].map(millis), ["0.2", "99.9", "1381"]);
-    }
-}
