@@ -134,8 +134,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::domain::{Guard, IdempotencyKey, UserId};
-    use crate::ledger::{SendOutcome, SendRequest, keys};
+    use crate::domain::{Guard, UserId};
+    use crate::ledger::keys;
     use crate::memory::MemoryTable;
     use crate::ports::System;
 
@@ -143,12 +143,7 @@ mod tests {
     async fn ledger() -> (Arc<Ledger<MemoryTable>>, Terms) {
         let ledger = Arc::new(Ledger::new(MemoryTable::default(), Arc::new(System)));
         let terms = Terms::sample();
-        let amounts = [Amounts::pack(&[300, 20, 680]).unwrap()];
-        let key: IdempotencyKey = "k".parse().unwrap();
-        ledger.deposit(&terms.sender, &"d".parse().unwrap(), terms.total, None, terms.created_at).await.unwrap();
-        let request =
-            SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_limit: None };
-        assert_eq!(ledger.send(&request).await.unwrap(), SendOutcome::Sent);
+        ledger.send_funded(&terms).await;
         (ledger, terms)
     }
 
@@ -179,7 +174,7 @@ mod tests {
         for is_in_the_ledger in [true, false] {
             // This begins after the look into the cache.
             assert!(packets.read_terms(id).await.unwrap().is_some(), "in the ledger: {is_in_the_ledger}");
-            assert_eq!(packets.read_amounts(part).await.unwrap().get(0), Some(Amount::new(300)));
+            assert_eq!(packets.read_amounts(part).await.unwrap().get(0), Some(Amount::new(333)));
             ledger.table().remove(&keys::packet(id));
             ledger.table().remove(&keys::amounts(part));
         }

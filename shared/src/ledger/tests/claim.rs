@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::*;
-use crate::domain::{AckMode, Claim, Decision, Owner, WinLimit, Won};
+use crate::domain::{AckMode, Decision, Owner, WinLimit, Won};
 use crate::ledger::commit::Committed;
-use crate::ledger::items::{self, ClaimItem, DecisionItem};
+use crate::ledger::items::{self, DecisionItem};
 use crate::ledger::{ClaimOutcome, ClaimRefusal, LedgerError};
 use crate::timeouts;
 
@@ -24,18 +24,7 @@ fn of(name: &str) -> Owner {
 }
 
 fn claim_item(claim: &Claim) -> ClaimItem {
-    let Terms { id, sender, greeting, .. } = terms();
-    ClaimItem {
-        packet_id: id,
-        slip: claim.slip,
-        amount: claim.amount,
-        at: claim.at,
-        sender_id: sender,
-        greeting,
-        reference: None,
-        limit_key: None,
-        by: None,
-    }
+    super::claim_item(packet_id(1), claim)
 }
 
 async fn claim(ledger: &Ledger<Told>) -> Result<ClaimOutcome, LedgerError> {

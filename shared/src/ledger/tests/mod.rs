@@ -2,7 +2,6 @@
 
 mod claim;
 mod closing;
-mod history;
 mod movements;
 mod packet;
 mod wallet;
@@ -13,8 +12,9 @@ use std::sync::{Arc, Mutex};
 
 use tokio::time::Instant;
 
+use super::items::ClaimItem;
 use super::{Ledger, SendOutcome, SendRequest, items, keys};
-use crate::domain::{Amount, Amounts, PacketId, Signer, Terms, Timestamp, UserId};
+use crate::domain::{Amount, Amounts, Claim, PacketId, Signer, Terms, Timestamp, UserId};
 use crate::ports::{Batch, Bound, Entropy, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
 
 /// A table that answers transactions as it was set up to, reads from the items it was given, and keeps what it was asked.
@@ -172,4 +172,19 @@ fn packet_id(n: u8) -> PacketId {
 
 fn terms() -> Terms {
     Terms::sample()
+}
+
+fn claim_item(packet_id: PacketId, claim: &Claim) -> ClaimItem {
+    let Terms { sender, greeting, .. } = terms();
+    ClaimItem {
+        packet_id,
+        slip: claim.slip,
+        amount: claim.amount,
+        at: claim.at,
+        sender_id: sender,
+        greeting,
+        reference: None,
+        limit_key: None,
+        by: None,
+    }
 }

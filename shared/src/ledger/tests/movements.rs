@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::domain::{Movement, MovementFilter, MovementKind};
-use crate::ledger::items::{ClaimItem, OutsideItem, RefundItem, SentItem};
+use crate::ledger::items::{OutsideItem, RefundItem, SentItem};
 use crate::ledger::{LedgerError, Slice};
 
 const DAY: u64 = 24 * 60 * 60 * 1_000;
@@ -15,20 +15,8 @@ fn packet(created: u64, n: u8) -> PacketId {
 
 impl Ledger<Told> {
     fn holds_claim(&self, id: PacketId, ms: u64) {
-        let (sender_id, greeting) = (user("bob"), String::new());
-        let (slip, amount, at) = (5, Amount::new(10), at(ms));
-        let claim = ClaimItem {
-            packet_id: id,
-            slip,
-            amount,
-            at,
-            sender_id,
-            greeting,
-            reference: None,
-            limit_key: None,
-            by: None,
-        };
-        self.holds(keys::claim(&user("alice"), id), &claim);
+        let claim = Claim { slip: 5, amount: Amount::new(10), at: at(ms) };
+        self.holds(keys::claim(&user("alice"), id), &claim_item(id, &claim));
     }
 
     fn holds_sent(&self, id: PacketId) {
@@ -237,19 +225,7 @@ async fn an_item_without_a_sort_key_or_a_packet_is_a_defect() {
     without.table.items.lock().unwrap().insert(key, item);
     let nameless = ledger();
     let key = Key { sk: "CLAIM#x".to_owned(), ..keys::claim(&user("alice"), packet_id(1)) };
-    let (sender_id, greeting) = (user("bob"), String::new());
-    let claim = ClaimItem {
-        packet_id: packet_id(1),
-        slip: 5,
-        amount: Amount::new(1),
-        at: at(7),
-        sender_id,
-        greeting,
-        reference: None,
-        limit_key: None,
-        by: None,
-    };
-    nameless.holds(key, &claim);
+    nameless.holds(key, &claim_item(packet_id(1), &Claim { slip: 5, amount: Amount::new(1), at: at(7) }));
     for ledger in [without, nameless] {
         let page = ledger.movements(&user("alice"), MovementFilter::default(), None, 1).await;
         assert!(matches!(page, Err(LedgerError::Impossible(_))), "{page:?}");

@@ -3,8 +3,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::sync::Notify;
 
 use super::*;
-use crate::domain::{Amounts, IdempotencyKey};
-use crate::ledger::{Ledger, SendRequest};
+use crate::ledger::Ledger;
 use crate::memory::{MemoryHot, MemoryTable};
 use crate::ports::{Batch, Item, Key, Query, System, TableError, TransactError, Write};
 
@@ -57,10 +56,7 @@ async fn a_load_that_has_looked_too_early_is_no_word_on_a_packet() {
     let loading = tokio::spawn(async move { loader.ensure(part).await });
     // Both reads of the load are over when the packet is committed.
     table.0.has_read.notified().await;
-    let (key, amounts): (IdempotencyKey, _) = ("k".parse().unwrap(), [Amounts::pack(&[300, 20, 680]).unwrap()]);
-    ledger.deposit(&terms.sender, &"d".parse().unwrap(), terms.total, None, terms.created_at).await.unwrap();
-    let request = SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_limit: None };
-    ledger.send(&request).await.unwrap();
+    ledger.send_funded(&terms).await;
     table.0.goes_on.notify_one();
     let ensured = loading.await.unwrap().unwrap();
     assert!(matches!(ensured, Ensured::AskAgain), "{ensured:?}");

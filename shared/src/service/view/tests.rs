@@ -74,13 +74,14 @@ async fn a_hot_store_that_hangs_delays_a_view_by_half_a_second() {
     let mut scene = Scene::new(16_000, |_| 1).await;
     assert_eq!(scene.claimed_count().await, 16);
     let near = scene.part(0);
-    *lock(&scene.hot.hanging) = (0..256).filter(|partition| *partition != near.partition().index()).collect();
+    *lock(&scene.shards.server().hanging) =
+        (0..256).filter(|partition| *partition != near.partition().index()).collect();
     let hold = scene.hold(near).await;
     scene.commit_hold(&hold).await;
     scene.reconcile(near, &hold).await;
     for (ms, hangs) in [(500, true), (500, true), (0, false)] {
         if !hangs {
-            lock(&scene.hot.hanging).clear();
+            lock(&scene.shards.server().hanging).clear();
         }
         let begun = Instant::now();
         assert_eq!(scene.claimed_count().await, 17, "the part that answers is current");
@@ -90,7 +91,7 @@ async fn a_hot_store_that_hangs_delays_a_view_by_half_a_second() {
     for number in 2..=100 {
         scene.send_another(number).await;
     }
-    *lock(&scene.hot.hanging) = (0..256).collect();
+    *lock(&scene.shards.server().hanging) = (0..256).collect();
     let begun = Instant::now();
     let (sent, _) = scene.view.sent(&scene.terms.sender, None, 100).await.unwrap();
     assert_eq!(sent.rows.len(), 100);
@@ -120,8 +121,8 @@ async fn a_promise_counts_and_is_listed_as_a_claim() {
 async fn a_promise_counts_also_where_the_bitmap_of_known_decisions_was_lost() {
     let mut scene = Scene::acknowledged_by(AckMode::Redis, 100, |_| 10).await;
     let hold = scene.hold(scene.part(0)).await;
-    scene.hot.hot.server().command(&["DEL", &PartKeys::of(scene.part(0)).known]).unwrap();
-    assert_eq!(scene.hot.hot.report(scene.part(0)).await.unwrap(), None, "the part says nothing of its slips");
+    scene.memory.command(&["DEL", &PartKeys::of(scene.part(0)).known]).unwrap();
+    assert_eq!(scene.hot.report(scene.part(0)).await.unwrap(), None, "the part says nothing of its slips");
     assert_eq!(scene.claimed_count().await, 11, "what the ledger has, and the promise");
     let promised = Claim { at: hold.at, ..scene.claim(hold.slip) };
     assert_eq!(scene.view(&hold.user).await.mine, Some(promised));
@@ -186,13 +187,13 @@ async fn a_winner_finds_their_slip_before_redis_is_reconciled() {
 #[tokio::test(start_paused = true)]
 async fn what_redis_lost_or_invents_shows_for_a_second_in_a_small_packet() {
     let mut scene = Scene::new(1_000, |_| 100).await;
-    let older = scene.hot.hot.server().snapshot();
+    let older = scene.memory.snapshot();
     scene.wins(1).await;
     assert_eq!(scene.claimed_count().await, 101);
-    scene.hot.hot.server().restore(&older);
+    scene.memory.restore(&older);
     let known = PartKeys::of(scene.part(0)).known;
     for place in ["900", "901"] {
-        scene.hot.hot.server().command(&["SETBIT", &known, place, "1"]).unwrap();
+        scene.memory.command(&["SETBIT", &known, place, "1"]).unwrap();
     }
     tokio::time::advance(Duration::from_secs(1)).await;
     for _ in 0..2 {

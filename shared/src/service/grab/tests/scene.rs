@@ -7,8 +7,8 @@ use redis::{Value, make_extension_error};
 use tokio::task::JoinSet;
 
 use super::*;
-use crate::domain::{Amount, Amounts, Guard, IdempotencyKey};
-use crate::ledger::{Ledger, SendRequest};
+use crate::domain::{Amount, Guard};
+use crate::ledger::Ledger;
 use crate::memory::{MemoryServer, MemoryTable};
 use crate::ports::{Batch, Clock, Item, Key, Query, System, TableError, TransactError, Write};
 use crate::redis::{Call, RedisError, RedisStore, Server};
@@ -133,12 +133,7 @@ impl Scene {
         };
         let scene = Self { terms, table: Shared::default(), hot: Arc::new(RedisStore::new(server)), clock };
         let (terms, ledger) = (&scene.terms, scene.ledger());
-        let key: IdempotencyKey = "k".parse().unwrap();
-        ledger.deposit(&terms.sender, &"d".parse().unwrap(), terms.total, None, terms.created_at).await.unwrap();
-        let of_part = |part: PartId| Amounts::pack(&vec![1; part.slips(terms.count).len()]).unwrap();
-        let amounts: Vec<Amounts> = terms.id.parts().map(of_part).collect();
-        let request = SendRequest { terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_limit: None };
-        ledger.send(&request).await.unwrap();
+        ledger.send_funded(terms).await;
         for part in terms.id.parts() {
             scene.hot.load(part, terms, false, &[]).await.unwrap();
         }

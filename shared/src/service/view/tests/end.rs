@@ -27,7 +27,7 @@ async fn a_sold_out_packet_shows_its_seed_and_best_also_after_a_part_was_lost() 
     for count in [2_000, 2_001] {
         let scene = Scene::new(count, |slips| slips).await;
         let lost = PartKeys::of(scene.part(1)).known;
-        scene.hot.hot.server().command(&["DEL", &lost]).unwrap();
+        scene.memory.command(&["DEL", &lost]).unwrap();
         let shown = scene.view(&scene.terms.sender).await;
         assert_eq!((shown.status, shown.is_decided, shown.summary.best.is_some()), (Status::SoldOut, true, true));
     }
@@ -57,7 +57,7 @@ async fn once_a_packet_is_over_refunds_are_not_taken_for_claims() {
             let slips: Vec<(u32, Amount)> = last.map(|slip| (slip, Amount::new(SLIP_AMOUNT))).collect();
             scene.ledger.refund(&scene.terms, &slips, scene.clock.now()).await.unwrap();
             let refunded = scene.ledger.decisions(scene.terms.id, slips.iter().map(|(slip, _)| *slip)).await.unwrap();
-            scene.hot.hot.reconcile(part, count, &refunded, &[]).await.unwrap();
+            scene.hot.reconcile(part, count, &refunded, &[]).await.unwrap();
         }
         let shown = scene.view(&scene.terms.sender).await;
         let refunded = 5 * scene.terms.id.part_count();

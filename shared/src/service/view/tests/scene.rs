@@ -5,18 +5,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use redis::Value;
 use tokio::time::Instant;
 
-use crate::domain::{
-    AckMode, Amount, Amounts, Decision, Hold, IdempotencyKey, PartId, Partition, Timestamp, part_count,
-};
-use crate::ledger::{SendOutcome, SendRequest};
+use crate::domain::{AckMode, Amount, Hold, PartId, Timestamp, part_count};
 use crate::lock;
-use crate::memory::{MemoryHot, MemoryTable};
-use crate::ports::{
-    Ask, Backlog, Batch, Clock, GrabAnswer, Grabber, HotStoreError, Item, Key, Loaded, OutboxEntry, PartAnswers,
-    PartState, Query, Reconciled, System, TableError, TransactError, Write,
-};
+use crate::memory::{MemoryServer, MemoryTable};
+use crate::ports::{Batch, Clock, GrabAnswer, Grabber, Item, Key, Query, System, TableError, TransactError, Write};
+use crate::redis::{Call, RedisError, RedisStore, Server, partition_of};
 use crate::service::view::*;
 
 pub const SLIP_AMOUNT: u64 = 100;
@@ -70,89 +66,55 @@ impl Table for Counting {
     }
 }
 
-/// A hot store of which some partitions refuse calls, and others leave them without an answer. Views only ask for
-/// states, and for promises.
+/// A server of which some partitions refuse calls, and others leave them without an answer.
 #[derive(Debug)]
 pub struct Shards {
-    pub hot: MemoryHot,
+    memory: Arc<MemoryServer>,
     pub mute: Mutex<BTreeSet<u32>>,
     pub hanging: Mutex<BTreeSet<u32>>,
     pub asked: AtomicU64,
 }
 
-impl HotStore for Shards {
-    async fn report(&self, part: PartId) -> Result<Option<PartState>, HotStoreError> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
-        if lock(&self.mute).contains(&part.partition().index()) {
-            let gone: Box<dyn std::error::Error + Send + Sync> = "the shard is gone".into();
-            return Err(HotStoreError::Unavailable(gone.into()));
-        }
-        if lock(&self.hanging).contains(&part.partition().index()) {
-            std::future::pending::<()>().await;
-        }
-        self.hot.report(part).await
-    }
-
-    async fn outbox(&self, part: PartId) -> Result<Vec<OutboxEntry>, HotStoreError> {
-        self.hot.outbox(part).await
-    }
-
-    fn lane(&self, _: PartId) -> u32 {
-        unreachable!()
-    }
-
-    async fn tidy(&self, _: PartId) -> Result<(), HotStoreError> {
-        unreachable!()
-    }
-
-    async fn grab_each(&self, _: &[Ask]) -> Result<Vec<PartAnswers>, HotStoreError> {
-        unreachable!()
-    }
-
-    async fn reconcile(&self, _: PartId, _: u32, _: &[Decision], _: &[Hold]) -> Result<Reconciled, HotStoreError> {
-        unreachable!()
-    }
-
-    async fn release(&self, _: PartId, _: u32, _: &Hold) -> Result<(), HotStoreError> {
-        unreachable!()
-    }
-
-    async fn load(&self, _: PartId, _: &Terms, _: bool, _: &[Decision]) -> Result<Loaded, HotStoreError> {
-        unreachable!()
-    }
-
-    async fn close(&self, _: PartId) -> Result<bool, HotStoreError> {
-        unreachable!("a view changes nothing")
-    }
-
-    async fn acquire_load_lease(&self, _: PartId, _: Duration) -> Result<bool, HotStoreError> {
-        unreachable!()
-    }
-
-    async fn release_load_lease(&self, _: PartId) -> Result<(), HotStoreError> {
-        unreachable!()
-    }
-
-    async fn pending_parts(&self, _: Partition) -> Result<Vec<PartId>, HotStoreError> {
-        unreachable!()
-    }
-
-    async fn backlog(&self, _: Partition) -> Result<Backlog, HotStoreError> {
-        unreachable!()
-    }
-
-    async fn park(&self, _: PartId, _: &Hold, _: &str) -> Result<(), HotStoreError> {
-        unreachable!()
+impl Shards {
+    /// A store over this server, all of whose partitions answer.
+    fn over(memory: &Arc<MemoryServer>) -> Arc<RedisStore<Self>> {
+        let (mute, hanging, asked) = (Mutex::default(), Mutex::default(), AtomicU64::new(0));
+        Arc::new(RedisStore::new(Self { memory: Arc::clone(memory), mute, hanging, asked }))
     }
 }
+
+impl Server for Shards {
+    async fn run(&self, call: &Call) -> Result<Value, RedisError> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        let (keys, _) = call.keys_and_arguments();
+        let partition = partition_of(keys[0]).index();
+        if lock(&self.mute).contains(&partition) {
+            return Err(RedisError::in_memory(std::io::Error::from(std::io::ErrorKind::TimedOut).into()));
+        }
+        if lock(&self.hanging).contains(&partition) {
+            std::future::pending::<()>().await;
+        }
+        self.memory.run(call).await
+    }
+
+    fn is_cluster(&self) -> bool {
+        false
+    }
+}
+
+pub type View = ViewPackets<Counting, RedisStore<Shards>>;
 
 /// A packet, and a process that views it.
 pub struct Scene {
     pub terms: Terms,
     pub table: Arc<Counted>,
-    pub hot: Arc<Shards>,
+    pub memory: Arc<MemoryServer>,
+    /// What other processes see of it.
+    pub hot: Arc<RedisStore<Shards>>,
+    /// What views see of it.
+    pub shards: Arc<RedisStore<Shards>>,
     pub ledger: Arc<Ledger<Counting>>,
-    pub view: ViewPackets<Counting, Shards>,
+    pub view: View,
     pub clock: Arc<PausedClock>,
     pub users: u32,
     /// Claims that the ledger has.
@@ -170,8 +132,8 @@ impl Scene {
         let clock = Arc::new(PausedClock(Instant::now()));
         let table = Arc::new(Counted::default());
         let ledger = Arc::new(Ledger::new(Counting(Arc::clone(&table)), Arc::new(System)));
-        let hot = MemoryHot::in_memory(Arc::<PausedClock>::clone(&clock));
-        let hot = Arc::new(Shards { hot, mute: Mutex::default(), hanging: Mutex::default(), asked: AtomicU64::new(0) });
+        let memory = Arc::new(MemoryServer::new(Arc::<PausedClock>::clone(&clock)));
+        let (hot, shards) = (Shards::over(&memory), Shards::over(&memory));
         let now = clock.now();
         let terms = Terms {
             id: PacketId::new(now, part_count(count), [1; 10]),
@@ -182,18 +144,9 @@ impl Scene {
             ack,
             ..Terms::sample()
         };
-        let amounts: Vec<Amounts> =
-            terms.id.parts().map(|part| Amounts::pack(&vec![SLIP_AMOUNT; part.slips(count).len()]).unwrap()).collect();
-        let key: IdempotencyKey = "k".parse().unwrap();
-        ledger.deposit(&terms.sender, &"d".parse().unwrap(), terms.total, None, now).await.unwrap();
-        let request =
-            SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_limit: None };
-        assert_eq!(ledger.send(&request).await.unwrap(), SendOutcome::Sent);
-
-        let stores =
-            Stores::new(Arc::clone(&ledger), Arc::clone(&hot), Arc::<PausedClock>::clone(&clock), Arc::new(System));
-        let view = ViewPackets::new(stores);
-        let mut scene = Self { terms, table, hot, ledger, view, clock, users: 0, claimed: 0 };
+        ledger.send_funded(&terms).await;
+        let view = process(&ledger, &shards, &clock);
+        let mut scene = Self { terms, table, memory, hot, shards, ledger, view, clock, users: 0, claimed: 0 };
         for part in scene.terms.id.parts() {
             let slips = part.slips(count);
             let taken = slips.start..slips.start + claimed(u32::try_from(slips.len()).unwrap());
@@ -203,7 +156,7 @@ impl Scene {
                 decisions.push(claim.decision(&user));
                 scene.commit(&user, &claim).await;
             }
-            scene.hot.hot.load(part, &scene.terms, false, &decisions).await.unwrap();
+            scene.hot.load(part, &scene.terms, false, &decisions).await.unwrap();
         }
         scene
     }
@@ -211,23 +164,13 @@ impl Scene {
     /// Sends one more packet of one slip, in a partition of its own. The scene's packet has number 1.
     pub async fn send_another(&self, number: u8) {
         let random = [number; 10];
-        let terms = Terms { id: PacketId::new(self.clock.now(), 1, random), ..self.terms.clone() };
-        let amounts = [Amounts::pack(&[SLIP_AMOUNT]).unwrap()];
-        let key: IdempotencyKey = format!("k{number}").parse().unwrap();
-        self.ledger
-            .deposit(&terms.sender, &format!("d{number}").parse().unwrap(), terms.total, None, self.clock.now())
-            .await
-            .unwrap();
-        let request =
-            SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_limit: None };
-        assert_eq!(self.ledger.send(&request).await.unwrap(), SendOutcome::Sent);
+        let (id, total) = (PacketId::new(self.clock.now(), 1, random), Amount::new(SLIP_AMOUNT));
+        self.ledger.send_funded(&Terms { id, total, count: 1, ..self.terms.clone() }).await;
     }
 
     /// A process that knows nothing yet.
-    pub fn process(&self) -> ViewPackets<Counting, Shards> {
-        let (ledger, hot) = (Arc::clone(&self.ledger), Arc::clone(&self.hot));
-        let clock = Arc::<PausedClock>::clone(&self.clock);
-        ViewPackets::new(Stores::new(ledger, hot, clock, Arc::new(System)))
+    pub fn process(&self) -> View {
+        process(&self.ledger, &self.shards, &self.clock)
     }
 
     pub fn next_user(&mut self) -> UserId {
@@ -249,7 +192,7 @@ impl Scene {
     pub async fn hold(&mut self, part: PartId) -> Hold {
         let user = self.next_user();
         let grabbers = [Grabber { user: user.clone(), passphrase: None }];
-        let answer = self.hot.hot.grab(part, &grabbers).await.unwrap().unwrap().remove(0);
+        let answer = self.hot.grab(part, &grabbers).await.unwrap().unwrap().remove(0);
         let GrabAnswer::Held { slip, left, .. } = answer else { panic!("{answer:?}") };
         Hold { slip, user, at: self.terms.expires_at.before(left) }
     }
@@ -263,7 +206,7 @@ impl Scene {
     pub async fn reconcile(&self, part: PartId, hold: &Hold) {
         let decision = Claim { at: hold.at, ..self.claim(hold.slip) }.decision(&hold.user);
         let hold = std::slice::from_ref(hold);
-        self.hot.hot.reconcile(part, self.terms.count, &[decision], hold).await.unwrap();
+        self.hot.reconcile(part, self.terms.count, &[decision], hold).await.unwrap();
     }
 
     /// Users win so many slips, spread over the parts.
@@ -319,24 +262,24 @@ impl Scene {
 
     /// How often the hot store was asked since the last call of this.
     pub fn asked(&self) -> u64 {
-        self.hot.asked.swap(0, Ordering::SeqCst)
+        self.shards.server().asked.swap(0, Ordering::SeqCst)
     }
 
     pub fn mute(&self, partitions: impl IntoIterator<Item = u32>) {
-        *lock(&self.hot.mute) = partitions.into_iter().collect();
+        *lock(&self.shards.server().mute) = partitions.into_iter().collect();
     }
 }
 
-pub async fn page(view: &ViewPackets<Counting, Shards>, terms: &Terms, after: Option<u64>) -> Slice<ListedClaim, u64> {
+fn process(ledger: &Arc<Ledger<Counting>>, shards: &Arc<RedisStore<Shards>>, clock: &Arc<PausedClock>) -> View {
+    let clock = Arc::<PausedClock>::clone(clock);
+    ViewPackets::new(Stores::new(Arc::clone(ledger), Arc::clone(shards), clock, Arc::new(System)))
+}
+
+pub async fn page(view: &View, terms: &Terms, after: Option<u64>) -> Slice<ListedClaim, u64> {
     list(view, terms, Order::Slip, after).await.claims
 }
 
-pub async fn list(
-    view: &ViewPackets<Counting, Shards>,
-    terms: &Terms,
-    order: Order,
-    cursor: Option<u64>,
-) -> ClaimsView {
+pub async fn list(view: &View, terms: &Terms, order: Order, cursor: Option<u64>) -> ClaimsView {
     let asked = ClaimsAsked { order, cursor, limit: 100 };
     view.claims(terms.id, Some(&terms.sender), &Asker::Operator, &asked).await.unwrap()
 }
