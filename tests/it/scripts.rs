@@ -4,7 +4,6 @@ mod grab;
 mod load;
 mod reconcile;
 mod redis_model;
-mod sequences;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
@@ -29,7 +28,7 @@ const ODD_USERS: [&str; 11] =
 const AN_HOUR: Duration = Duration::from_hours(1);
 
 /// `make mutants OF=lua` runs these tests hundreds of times, and sets this variable to a seed. Then they run on one node only, because a
-/// cluster runs the same scripts, and the random ones draw fewer cases, from the seed.
+/// cluster runs the same scripts, and random commands are drawn from the seed.
 const SEED_VARIABLE: &str = "HONGBAO_TEST_SCRIPTS_SEED";
 
 fn judging_seed() -> Option<u64> {
@@ -225,12 +224,6 @@ impl State {
         let Self { terms, claims, tries, free, held, decided, is_pending } = self;
         let is_forgotten = terms.is_empty() && claims.is_empty() && tries.is_empty();
         is_forgotten && free.is_empty() && held.is_empty() && decided.is_empty() && !is_pending
-    }
-
-    /// The same state with sorted free slips.
-    fn sorted(mut self) -> Self {
-        self.free.sort_unstable();
-        self
     }
 }
 
