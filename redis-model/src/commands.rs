@@ -41,7 +41,7 @@ const fn command(
     Command { name, kind, least, most, run }
 }
 
-const COMMANDS: [Command; 31] = [
+const COMMANDS: [Command; 26] = [
     command("BITCOUNT", Kind::Reads, 2, Some(2), bitcount),
     command("DEL", Kind::Shrinks, 2, None, del),
     command("EXISTS", Kind::Reads, 2, None, exists),
@@ -52,12 +52,9 @@ const COMMANDS: [Command; 31] = [
     command("HGET", Kind::Reads, 3, Some(3), hget),
     command("HGETALL", Kind::Reads, 2, Some(2), hgetall),
     command("HINCRBY", Kind::Grows, 4, Some(4), hincrby),
-    command("HLEN", Kind::Reads, 2, Some(2), hlen),
     command("HMGET", Kind::Reads, 3, None, hmget),
     command("HSET", Kind::Grows, 4, None, hset),
-    command("LLEN", Kind::Reads, 2, Some(2), llen),
     command("LPUSH", Kind::Grows, 3, None, lpush),
-    command("LRANGE", Kind::Reads, 4, Some(4), lrange),
     command("LREM", Kind::Shrinks, 4, Some(4), lrem),
     command("PERSIST", Kind::Shrinks, 2, Some(2), persist),
     command("PEXPIRE", Kind::Shrinks, 3, Some(3), pexpire),
@@ -67,9 +64,7 @@ const COMMANDS: [Command; 31] = [
     command("RPUSH", Kind::Grows, 3, None, rpush),
     command("SET", Kind::Grows, 3, None, set),
     command("SETBIT", Kind::Grows, 4, Some(4), setbit),
-    command("TYPE", Kind::Reads, 2, Some(2), type_of),
     command("ZADD", Kind::Grows, 4, None, zadd),
-    command("ZCARD", Kind::Reads, 2, Some(2), zcard),
     command("ZRANGE", Kind::Reads, 4, Some(5), zrange),
     command("ZREM", Kind::Shrinks, 3, None, zrem),
     command("ZSCORE", Kind::Reads, 3, Some(3), zscore),
@@ -111,17 +106,6 @@ fn del(keys: &mut Keyspace, now: u64, names: &[&[u8]]) -> Answer {
 
 fn exists(keys: &mut Keyspace, now: u64, names: &[&[u8]]) -> Answer {
     Ok(count(names.iter().filter(|name| keys.live(now, name).is_some()).count()))
-}
-
-fn type_of(keys: &mut Keyspace, now: u64, names: &[&[u8]]) -> Answer {
-    let name = match keys.live(now, names[0]).map(|entry| &entry.value) {
-        None => "none",
-        Some(Data::Text(_)) => "string",
-        Some(Data::Hash(_)) => "hash",
-        Some(Data::List(_)) => "list",
-        Some(Data::Sorted(_)) => "zset",
-    };
-    Ok(Value::SimpleString(name.to_owned()))
 }
 
 fn persist(keys: &mut Keyspace, now: u64, names: &[&[u8]]) -> Answer {
@@ -272,10 +256,6 @@ fn hexists(keys: &mut Keyspace, now: u64, arguments: &[&[u8]]) -> Answer {
     Ok(flag(value_of(fields(keys, now, arguments[0])?, arguments[1]).is_some()))
 }
 
-fn hlen(keys: &mut Keyspace, now: u64, names: &[&[u8]]) -> Answer {
-    Ok(count(fields(keys, now, names[0])?.map_or(0, BTreeMap::len)))
-}
-
 fn hgetall(keys: &mut Keyspace, now: u64, names: &[&[u8]]) -> Answer {
     let pairs = fields(keys, now, names[0])?.into_iter().flatten();
     Ok(Value::Array(pairs.flat_map(|(name, value)| [bulk(name.as_slice()), bulk(value.as_slice())]).collect()))
@@ -329,10 +309,6 @@ fn elements_mut<'a>(keys: &'a mut Keyspace, now: u64, key: &[u8]) -> Result<&'a 
     }
 }
 
-fn llen(keys: &mut Keyspace, now: u64, names: &[&[u8]]) -> Answer {
-    Ok(count(elements(keys, now, names[0])?.map_or(0, VecDeque::len)))
-}
-
 fn lpush(keys: &mut Keyspace, now: u64, arguments: &[&[u8]]) -> Answer {
     let elements = elements_mut(keys, now, arguments[0])?;
     arguments[1..].iter().for_each(|element| elements.push_front(element.to_vec()));
@@ -343,13 +319,6 @@ fn rpush(keys: &mut Keyspace, now: u64, arguments: &[&[u8]]) -> Answer {
     let elements = elements_mut(keys, now, arguments[0])?;
     elements.extend(arguments[1..].iter().map(|element| element.to_vec()));
     Ok(count(elements.len()))
-}
-
-fn lrange(keys: &mut Keyspace, now: u64, arguments: &[&[u8]]) -> Answer {
-    let (start, stop) = (integer(arguments[1])?, integer(arguments[2])?);
-    let all = elements(keys, now, arguments[0])?;
-    let ranks = ranks(start, stop, all.map_or(0, VecDeque::len));
-    Ok(Value::Array(all.into_iter().flat_map(|all| all.range(ranks.clone())).map(|one| bulk(one.as_slice())).collect()))
 }
 
 /// `LREM key count element`: so many of them, from the end if the number is below 0; all if it is 0.
@@ -436,10 +405,6 @@ fn zrem(keys: &mut Keyspace, now: u64, arguments: &[&[u8]]) -> Answer {
     let removed = distinct(&arguments[1..]).into_iter().filter(|member| members.remove(*member).is_some()).count();
     remove_if_empty(keys, now, arguments[0]);
     Ok(count(removed))
-}
-
-fn zcard(keys: &mut Keyspace, now: u64, names: &[&[u8]]) -> Answer {
-    Ok(count(members(keys, now, names[0])?.map_or(0, BTreeMap::len)))
 }
 
 fn zscore(keys: &mut Keyspace, now: u64, arguments: &[&[u8]]) -> Answer {

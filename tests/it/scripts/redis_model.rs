@@ -15,7 +15,7 @@ use super::*;
 const COMMANDS: usize = 4_000;
 
 /// Every command that the scripts or the store use, with the kinds of its arguments.
-const FORMS: [(&str, &[Kind]); 35] = [
+const FORMS: [(&str, &[Kind]); 30] = [
     ("BITCOUNT", &[Kind::Key]),
     ("DEL", &[Kind::Key]),
     ("DEL", &[Kind::Key, Kind::Key]),
@@ -27,13 +27,10 @@ const FORMS: [(&str, &[Kind]); 35] = [
     ("HGET", &[Kind::Key, Kind::Word]),
     ("HGETALL", &[Kind::Key]),
     ("HINCRBY", &[Kind::Key, Kind::Word, Kind::Number]),
-    ("HLEN", &[Kind::Key]),
     ("HMGET", &[Kind::Key, Kind::Word, Kind::Word]),
     ("HSET", &[Kind::Key, Kind::Word, Kind::Number]),
     ("HSET", &[Kind::Key, Kind::Word, Kind::Word, Kind::Word, Kind::Number]),
-    ("LLEN", &[Kind::Key]),
     ("LPUSH", &[Kind::Key, Kind::Word]),
-    ("LRANGE", &[Kind::Key, Kind::Number, Kind::Number]),
     ("LREM", &[Kind::Key, Kind::Number, Kind::Word]),
     ("PERSIST", &[Kind::Key]),
     ("PEXPIRE", &[Kind::Key, Kind::Time]),
@@ -45,9 +42,7 @@ const FORMS: [(&str, &[Kind]); 35] = [
     ("SET", &[Kind::Key, Kind::Word]),
     ("SET", &[Kind::Key, Kind::Word, Kind::Option, Kind::Option, Kind::Time]),
     ("SETBIT", &[Kind::Key, Kind::Number, Kind::Number]),
-    ("TYPE", &[Kind::Key]),
     ("ZADD", &[Kind::Key, Kind::Option, Kind::Number, Kind::Word]),
-    ("ZCARD", &[Kind::Key]),
     ("ZRANGE", &[Kind::Key, Kind::Number, Kind::Number, Kind::Option]),
     ("ZREM", &[Kind::Key, Kind::Word, Kind::Word]),
     ("ZSCORE", &[Kind::Key, Kind::Word]),
@@ -201,12 +196,12 @@ async fn random_commands_have_the_answers_of_the_server() {
 async fn scripts_obey_their_flags_and_do_not_roll_back() {
     let mut pair = Pair::new().await;
     let writes_twice =
-        "redis.call('HSET', 'a', 'x', '1') redis.call('HSET', 'b', 'x', '1') return redis.call('HLEN', 'a')";
+        "redis.call('HSET', 'a', 'x', '1') redis.call('HSET', 'b', 'x', '1') return redis.call('HGET', 'a', 'x')";
     let fails_late = "redis.call('HSET', 'a', 'y', '2') return redis.call('HGET', 'text', 'x')";
     let of = |flags: &str, code: &str| format!("{flags}\n{code}");
     let scripts = [
         of("#!lua flags=no-writes", writes_twice),
-        of("#!lua flags=no-writes", "return redis.call('HLEN', 'a')"),
+        of("#!lua flags=no-writes", "return redis.call('HGET', 'a', 'x')"),
         of("#!lua flags=allow-oom", writes_twice),
         of("#!lua", writes_twice),
         of("", writes_twice),
