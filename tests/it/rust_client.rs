@@ -55,7 +55,7 @@ async fn a_stack_answers_the_client_whose_base_url_may_end_with_a_slash() {
     let grabbed = for_bob.grab(id, Some("芝麻开门")).await.unwrap();
     assert!(matches!(grabbed, GrabResult::Grabbed { amount: 100, replayed: false, .. }), "{grabbed:?}");
     let newest = alice.newest_claims(id, None, Page::default()).await.unwrap();
-    assert_eq!(newest.claims, alice.claims(id, Page { limit: Some(1), cursor: None }).await.unwrap().claims);
+    assert_eq!(newest.rows, alice.claims(id, Page { limit: Some(1), cursor: None }).await.unwrap().rows);
     let bad = alice.send("k-2", &SendRequest::new(Split::Random, 0, 0)).await.unwrap_err();
     let Error::Problem(problem) = bad else { panic!("{bad:?}") };
     assert!(problem.errors.iter().any(|error| error.field == "count"), "{problem}");

@@ -52,34 +52,24 @@ pub struct SendRequest {
     /// The number of slips.
     pub count: u32,
     /// At most 64 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub greeting: Option<String>,
     /// When grabs begin, at most 7 days ahead; `None` means at once.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub starts_at: Option<String>,
     /// For how many seconds users can grab it; `None` means a day.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_in_s: Option<u64>,
     /// The passphrase that each user has to give with a grab.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub passphrase: Option<String>,
     /// The only users who may grab.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub recipients: Option<Vec<String>>,
     /// `Some("ticket")`: only users to whom your app gives a ticket may grab.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub eligibility: Option<String>,
     /// The look of the packet, for everybody: at most 32 of `[a-z0-9-]`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cover: Option<String>,
     /// What it belongs to in the sender's app: at most 64 of `[A-Za-z0-9_.:-]`. The sender and the operator see it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
     /// At most 10 texts of at most 200 characters, under keys of at most 40. The sender and the operator see them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, String>>,
     /// What one user wins at most of this packet and others of its sender.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<SendLimit>,
 }
 
@@ -89,10 +79,8 @@ pub struct SendLimit {
     /// 1 to 64 of `[A-Za-z0-9_.:-]`.
     pub key: String,
     /// How often.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub wins: Option<u32>,
     /// How much.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub amount: Option<u64>,
 }
 
@@ -159,7 +147,6 @@ pub struct Packet {
     /// Only for the sender and the operator.
     pub metadata: Option<BTreeMap<String, String>>,
     /// Only for the operator, in the view of a single packet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closing: Option<Closing>,
     /// The server's time, in the view of a single packet.
     pub now: Option<String>,
@@ -244,16 +231,6 @@ pub struct PacketClaim {
     pub best: bool,
 }
 
-/// A page of a packet's claims.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct PacketClaims {
-    pub claims: Vec<PacketClaim>,
-    pub next_cursor: Option<String>,
-    /// With the newest claims: where a later request for newer ones goes on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub newest_cursor: Option<String>,
-}
-
 /// What a user has of a packet, for the operator.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Share {
@@ -284,7 +261,6 @@ pub struct Wallet {
     pub pending: u64,
     pub currency: String,
     /// Only for the operator, and if the user is suspended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspension: Option<Suspension>,
 }
 
@@ -306,24 +282,12 @@ pub struct Withdrawal {
     pub at: String,
     pub ended_at: Option<String>,
     /// Only for the operator: the principals who signed the request and its end, as IAM names them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_by: Option<String>,
     /// The wallet as it is now. A list leaves these three out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub balance: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub currency: Option<String>,
-}
-
-/// A page of pending withdrawals.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Withdrawals {
-    pub withdrawals: Vec<Withdrawal>,
-    pub next_cursor: Option<String>,
 }
 
 /// Why a user is suspended, and since when.
@@ -334,7 +298,6 @@ pub struct Suspension {
     pub grabs: bool,
     pub suspended_at: String,
     /// The principal who signed the request, as IAM names it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
 
@@ -381,26 +344,23 @@ pub struct UserLimits {
     pub by: Option<String>,
 }
 
+/// A page of a list.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct List<Row> {
+    #[serde(alias = "claims", alias = "movements", alias = "packets", alias = "withdrawals")]
+    pub rows: Vec<Row>,
+    pub next_cursor: Option<String>,
+    /// With the newest claims: where a later request for newer ones goes on.
+    pub newest_cursor: Option<String>,
+    /// Of the packets that a user sent, and of their claims.
+    pub totals: Option<Totals>,
+}
+
 /// The totals of a whole history.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Totals {
     pub count: u64,
     pub amount: u64,
-}
-
-/// A page of the packets that a user sent.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct SentPackets {
-    pub packets: Vec<Packet>,
-    pub next_cursor: Option<String>,
-    pub totals: Totals,
-}
-
-/// A page of the packets with a reference.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct FoundPackets {
-    pub packets: Vec<Packet>,
-    pub next_cursor: Option<String>,
 }
 
 /// A claim in its winner's history.
@@ -415,14 +375,6 @@ pub struct UserClaim {
     pub greeting: String,
 }
 
-/// A page of a user's claims.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct UserClaims {
-    pub claims: Vec<UserClaim>,
-    pub next_cursor: Option<String>,
-    pub totals: Totals,
-}
-
 /// A claim of one of the packets that belong together.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct ReportedClaim {
@@ -434,13 +386,6 @@ pub struct ReportedClaim {
     pub amount: u64,
     pub currency: String,
     pub grabbed_at: String,
-}
-
-/// A page of the claims of packets that belong together.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct ReportedClaims {
-    pub claims: Vec<ReportedClaim>,
-    pub next_cursor: Option<String>,
 }
 
 /// What became of the money of all packets of a sender with a reference.
@@ -489,28 +434,15 @@ pub struct Movement {
     pub at: String,
     pub packet_id: Option<String>,
     /// Who sent the packet of a claim.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender_id: Option<String>,
     /// The greeting of a claim's packet; may be empty.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub greeting: Option<String>,
     /// How far a withdrawal is: `pending`, `posted` or `voided`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
     /// What a withdrawal says to its user.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// Why the operator voided a withdrawal.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub void_reason: Option<String>,
     /// Only for the operator: the principal who signed a deposit or a withdrawal, as IAM names it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-}
-
-/// A page of a wallet's movements.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Movements {
-    pub movements: Vec<Movement>,
-    pub next_cursor: Option<String>,
 }

@@ -21,10 +21,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 pub use answers::{
-    Best, Closing, FoundPackets, GrabResult, Mine, Movement, Movements, NextRound, Packet, PacketClaim, PacketClaims,
-    ReferenceTotals, ReferencedPacket, ReportedClaim, ReportedClaims, SendLimit, SendRequest, Sending, SentPackets,
-    Share, Split, Status, SuspendedUser, Suspension, Totals, UserClaim, UserClaims, UserLimits, Wallet,
-    WebhookReceiver, WinLimit, Withdrawal, Withdrawals,
+    Best, Closing, GrabResult, List, Mine, Movement, NextRound, Packet, PacketClaim, ReferenceTotals, ReferencedPacket,
+    ReportedClaim, SendLimit, SendRequest, Sending, Share, Split, Status, SuspendedUser, Suspension, Totals, UserClaim,
+    UserLimits, Wallet, WebhookReceiver, WinLimit, Withdrawal,
 };
 pub use error::{Error, FieldError, Limit, Problem, ProblemCode};
 pub use transport::Transport;
@@ -210,7 +209,7 @@ impl<T: Transport> Client<T> {
     }
 
     /// Returns one page of a packet's claims, in the order of the slips.
-    pub async fn claims(&self, packet_id: &str, page: Page<'_>) -> Result<PacketClaims, Error> {
+    pub async fn claims(&self, packet_id: &str, page: Page<'_>) -> Result<List<PacketClaim>, Error> {
         self.query(&format!("{}/claims", self.path_of(packet_id)), &[], page).await
     }
 
@@ -221,33 +220,24 @@ impl<T: Transport> Client<T> {
         packet_id: &str,
         after: Option<&str>,
         page: Page<'_>,
-    ) -> Result<PacketClaims, Error> {
+    ) -> Result<List<PacketClaim>, Error> {
         let path = format!("{}/claims", self.path_of(packet_id));
         self.query(&path, &[("order", Some("newest")), ("after", after)], page).await
     }
 
     /// All of a packet's claims, in the order of the slips. Reads one page at a time.
     pub fn all_claims<'a>(&'a self, packet_id: &'a str) -> impl Stream<Item = Result<PacketClaim, Error>> + 'a {
-        every(move |cursor| async move {
-            let list = self.claims(packet_id, Page::after(cursor.as_deref())).await?;
-            Ok((list.claims, list.next_cursor))
-        })
+        every(move |cursor| async move { self.claims(packet_id, Page::after(cursor.as_deref())).await })
     }
 
     /// All packets that the caller sent, the newest first. Reads one page at a time.
     pub fn all_my_packets(&self) -> impl Stream<Item = Result<Packet, Error>> + '_ {
-        every(move |cursor| async move {
-            let list = self.my_packets(Page::after(cursor.as_deref())).await?;
-            Ok((list.packets, list.next_cursor))
-        })
+        every(move |cursor| async move { self.my_packets(Page::after(cursor.as_deref())).await })
     }
 
     /// All of the caller's claims, those of the newest packet first. Reads one page at a time.
     pub fn all_my_claims(&self) -> impl Stream<Item = Result<UserClaim, Error>> + '_ {
-        every(move |cursor| async move {
-            let list = self.my_claims(Page::after(cursor.as_deref())).await?;
-            Ok((list.claims, list.next_cursor))
-        })
+        every(move |cursor| async move { self.my_claims(Page::after(cursor.as_deref())).await })
     }
 
     /// All movements of the caller's wallet that `filter` lets pass, the newest first. Reads one page at a time.
@@ -255,10 +245,7 @@ impl<T: Transport> Client<T> {
         &'a self,
         filter: MovementFilter<'a>,
     ) -> impl Stream<Item = Result<Movement, Error>> + 'a {
-        every(move |cursor| async move {
-            let list = self.my_movements(filter, Page::after(cursor.as_deref())).await?;
-            Ok((list.movements, list.next_cursor))
-        })
+        every(move |cursor| async move { self.my_movements(filter, Page::after(cursor.as_deref())).await })
     }
 
     /// For the operator: all movements of a wallet that `filter` lets pass, the newest first. Reads one page at a time.
@@ -267,18 +254,12 @@ impl<T: Transport> Client<T> {
         user_id: &'a str,
         filter: MovementFilter<'a>,
     ) -> impl Stream<Item = Result<Movement, Error>> + 'a {
-        every(move |cursor| async move {
-            let list = self.movements(user_id, filter, Page::after(cursor.as_deref())).await?;
-            Ok((list.movements, list.next_cursor))
-        })
+        every(move |cursor| async move { self.movements(user_id, filter, Page::after(cursor.as_deref())).await })
     }
 
     /// For the operator: all packets that were sent with this reference, the newest first. Reads one page at a time.
     pub fn find_all_packets<'a>(&'a self, reference: &'a str) -> impl Stream<Item = Result<Packet, Error>> + 'a {
-        every(move |cursor| async move {
-            let list = self.find_packets(reference, Page::after(cursor.as_deref())).await?;
-            Ok((list.packets, list.next_cursor))
-        })
+        every(move |cursor| async move { self.find_packets(reference, Page::after(cursor.as_deref())).await })
     }
 
     /// For the operator: all claims of packets that belong together, the oldest packet first. Reads one page at a time.
@@ -286,10 +267,7 @@ impl<T: Transport> Client<T> {
         &'a self,
         packets: Selection<'a>,
     ) -> impl Stream<Item = Result<ReportedClaim, Error>> + 'a {
-        every(move |cursor| async move {
-            let list = self.report_claims(packets, Page::after(cursor.as_deref())).await?;
-            Ok((list.claims, list.next_cursor))
-        })
+        every(move |cursor| async move { self.report_claims(packets, Page::after(cursor.as_deref())).await })
     }
 
     /// Returns the caller's wallet.
@@ -301,12 +279,12 @@ impl<T: Transport> Client<T> {
     }
 
     /// Returns one page of the packets that the caller sent.
-    pub async fn my_packets(&self, page: Page<'_>) -> Result<SentPackets, Error> {
+    pub async fn my_packets(&self, page: Page<'_>) -> Result<List<Packet>, Error> {
         self.query(&format!("{}/packets", self.of("/me")), &[], page).await
     }
 
     /// Returns one page of the caller's claims.
-    pub async fn my_claims(&self, page: Page<'_>) -> Result<UserClaims, Error> {
+    pub async fn my_claims(&self, page: Page<'_>) -> Result<List<UserClaim>, Error> {
         self.query(&format!("{}/claims", self.of("/me")), &[], page).await
     }
 
@@ -360,7 +338,7 @@ impl<T: Transport> Client<T> {
     }
 
     /// For the operator: returns one page of the pending withdrawals, the oldest first, of those before a time (RFC 3339).
-    pub async fn pending_withdrawals(&self, before: Option<&str>, page: Page<'_>) -> Result<Withdrawals, Error> {
+    pub async fn pending_withdrawals(&self, before: Option<&str>, page: Page<'_>) -> Result<List<Withdrawal>, Error> {
         self.query("/operator/withdrawals", &[("before", before)], page).await
     }
 
@@ -380,12 +358,12 @@ impl<T: Transport> Client<T> {
         user_id: &str,
         filter: MovementFilter<'_>,
         page: Page<'_>,
-    ) -> Result<Movements, Error> {
+    ) -> Result<List<Movement>, Error> {
         self.query(&format!("/wallets/{}/movements", segment(user_id)), &filter.parameters(), page).await
     }
 
     /// Returns one page of the movements of the caller's wallet, the newest first.
-    pub async fn my_movements(&self, filter: MovementFilter<'_>, page: Page<'_>) -> Result<Movements, Error> {
+    pub async fn my_movements(&self, filter: MovementFilter<'_>, page: Page<'_>) -> Result<List<Movement>, Error> {
         match &self.user_id {
             Some(user_id) => self.movements(user_id, filter, page).await,
             None => self.query("/me/movements", &filter.parameters(), page).await,
@@ -398,7 +376,7 @@ impl<T: Transport> Client<T> {
     }
 
     /// For the operator: returns one page of any packet's claims, in the order of the slips.
-    pub async fn any_claims(&self, packet_id: &str, page: Page<'_>) -> Result<PacketClaims, Error> {
+    pub async fn any_claims(&self, packet_id: &str, page: Page<'_>) -> Result<List<PacketClaim>, Error> {
         self.query(&format!("/operator/packets/{}/claims", segment(packet_id)), &[], page).await
     }
 
@@ -408,7 +386,7 @@ impl<T: Transport> Client<T> {
     }
 
     /// For the operator: returns one page of the packets that were sent with this reference.
-    pub async fn find_packets(&self, reference: &str, page: Page<'_>) -> Result<FoundPackets, Error> {
+    pub async fn find_packets(&self, reference: &str, page: Page<'_>) -> Result<List<Packet>, Error> {
         self.query("/operator/packets", &[("reference", Some(reference))], page).await
     }
 
@@ -420,7 +398,7 @@ impl<T: Transport> Client<T> {
     }
 
     /// For the operator: returns one page of all claims of packets that belong together, the oldest packet first.
-    pub async fn report_claims(&self, packets: Selection<'_>, page: Page<'_>) -> Result<ReportedClaims, Error> {
+    pub async fn report_claims(&self, packets: Selection<'_>, page: Page<'_>) -> Result<List<ReportedClaim>, Error> {
         self.query("/operator/claims", &packets.parameters(), page).await
     }
 
@@ -584,15 +562,15 @@ impl<T: Transport> Client<T> {
 /// The rows of all pages of a list, of which `ask` reads the page behind a cursor.
 fn every<'a, Row: 'a, Asked>(ask: impl Fn(Option<String>) -> Asked + 'a) -> impl Stream<Item = Result<Row, Error>> + 'a
 where
-    Asked: Future<Output = Result<(Vec<Row>, Option<String>), Error>> + 'a,
+    Asked: Future<Output = Result<List<Row>, Error>> + 'a,
 {
     // `Some` while there is a page behind this cursor.
     let pages = stream::try_unfold(Some(None), move |place: Option<Option<String>>| {
         let page = place.map(&ask);
         async move {
             let Some(page) = page else { return Ok(None) };
-            let (rows, next) = page.await?;
-            Ok(Some((stream::iter(rows.into_iter().map(Ok)), next.map(Some))))
+            let List { rows, next_cursor, .. } = page.await?;
+            Ok(Some((stream::iter(rows.into_iter().map(Ok)), next_cursor.map(Some))))
         }
     });
     pages.try_flatten()
