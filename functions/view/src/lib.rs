@@ -7,44 +7,17 @@ use std::time::Instant;
 use futures::TryStreamExt;
 use lambda_http::http::header::ACCEPT;
 use lambda_http::{Body, Request, Response};
-use serde::Serialize;
 use shared::domain::{PacketId, Reference, Selection, Timestamp, UserId};
 use shared::http::{
-    Answer, Asked, ClaimRow, Code, Fields, Keeping, MovementRow, MovementsAsked, MovementsBody, Operation, PacketBody,
-    Page, Problem, ReferenceBody, ReportedRow, ShareBody, Totals, Viewer, WalletBody, asked, asker, before_deadline,
-    caller, cursor, movements_asked, operator, optional, page, page_with, parameter, respond, selection, selection_of,
-    user_of,
+    Answer, Asked, ClaimRow, Code, Fields, Keeping, ListBody, MovementRow, MovementsAsked, Operation, PacketBody, Page,
+    Problem, ReferenceBody, ReportedRow, ShareBody, Viewer, WalletBody, asked, asker, before_deadline, caller, cursor,
+    movements_asked, operator, optional, page, page_with, parameter, respond, selection, selection_of, user_of,
 };
 use shared::ports::{HotStore, Table};
 use shared::service::{
     Asker, Bounded, CampaignReports, ClaimsAsked, ClaimsView, Order, PacketView, SheetError, ViewPackets, Wallets,
     sheet_name, write_sheet,
 };
-
-#[derive(Serialize)]
-struct ClaimsBody<R> {
-    claims: Vec<R>,
-    next_cursor: Option<String>,
-    /// Only where the newest claims are asked for.
-    #[serde(flatten)]
-    newest: Option<NewestCursor>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    totals: Option<Totals>,
-}
-
-#[derive(Serialize)]
-struct NewestCursor {
-    /// `null` where the claims come in slip order all the same.
-    newest_cursor: Option<String>,
-}
-
-#[derive(Serialize)]
-struct PacketsBody<'a> {
-    packets: Vec<PacketBody<'a>>,
-    next_cursor: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    totals: Option<Totals>,
-}
 
 /// Answers a request of the view function.
 pub async fn handle<T: Table, H: HotStore>(
@@ -162,15 +135,11 @@ async fn packet_claims<T: Table, H: HotStore>(
     let by = viewer.map_or(Ok(Asker::Operator), |_| asker(request, asked))?;
     let part = ClaimsAsked { order, cursor, limit };
     let ClaimsView { terms, claims, newest, is_decided } = packets.claims(id, viewer, &by, &part).await?;
-    let encode = |place: &_| Page::encode(&list, place);
-    let newest_cursor = newest.as_ref().map(encode);
-    let answer = Answer::ok(&ClaimsBody {
-        claims: claims.rows.iter().map(|claim| ClaimRow::of_packet(claim, &terms.currency)).collect(),
-        next_cursor: claims.next.as_ref().map(encode),
-        newest: matches!(order, Order::Newest { .. }).then_some(NewestCursor { newest_cursor }),
-        totals: None,
-    })?;
-    Ok(answer.to_keep(if is_decided { Keeping::ForADay } else { Keeping::UntilAsked }))
+    let mut body = ListBody::new("claims", &list, &claims, |claim| ClaimRow::of_packet(claim, &terms.currency));
+    if matches!(order, Order::Newest { .. }) {
+        body = body.with_newest(newest.as_ref().map(|place| Page::encode(&list, place)));
+    }
+    Ok(Answer::ok(&body)?.to_keep(if is_decided { Keeping::ForADay } else { Keeping::UntilAsked }))
 }
 
 async fn packets_of<T: Table, H: HotStore>(
@@ -181,11 +150,8 @@ async fn packets_of<T: Table, H: HotStore>(
     let list = format!("packets of user {user}");
     let page = page(request, &list)?;
     let (slice, wallet) = packets.sent(&user, page.cursor, page.limit).await?;
-    Answer::ok(&PacketsBody {
-        packets: slice.rows.iter().map(|packet| PacketBody::listed(packet, Viewer::User(&user))).collect(),
-        next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
-        totals: Some(Totals { count: wallet.sent_count, amount: wallet.sent_amount }),
-    })
+    let body = ListBody::new("packets", &list, &slice, |packet| PacketBody::listed(packet, Viewer::User(&user)));
+    Answer::ok(&body.with_totals(wallet.sent_count, wallet.sent_amount))
 }
 
 async fn referenced<T: Table, H: HotStore>(
@@ -196,11 +162,7 @@ async fn referenced<T: Table, H: HotStore>(
     let list = format!("packets with reference {reference}");
     let page = page(request, &list)?;
     let slice = packets.referenced(&reference, page.cursor, page.limit).await?;
-    Answer::ok(&PacketsBody {
-        packets: slice.rows.iter().map(|packet| PacketBody::listed(packet, Viewer::Operator)).collect(),
-        next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
-        totals: None,
-    })
+    Answer::ok(&ListBody::new("packets", &list, &slice, |packet| PacketBody::listed(packet, Viewer::Operator)))
 }
 
 async fn claims_of<T: Table, H: HotStore>(
@@ -212,21 +174,15 @@ async fn claims_of<T: Table, H: HotStore>(
     let list = format!("claims of user {user}");
     let page = page(request, &list)?;
     let (slice, wallet) = packets.claimed(&user, page.cursor, page.limit).await?;
-    Answer::ok(&ClaimsBody {
-        claims: slice.rows.iter().map(|record| ClaimRow::of_user(record, currency)).collect(),
-        next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
-        newest: None,
-        totals: Some(Totals { count: wallet.claim_count, amount: wallet.claim_amount }),
-    })
+    let body = ListBody::new("claims", &list, &slice, |record| ClaimRow::of_user(record, currency));
+    Answer::ok(&body.with_totals(wallet.claim_count, wallet.claim_amount))
 }
 
 async fn movements_of<T: Table>(wallets: &Wallets<T>, request: &Request, user: UserId) -> Result<Answer, Problem> {
     let MovementsAsked { filter, page, list } = movements_asked(request, &user)?;
     let slice = wallets.movements(&user, filter, page.cursor, page.limit).await?;
-    Answer::ok(&MovementsBody {
-        movements: slice.rows.iter().map(|movement| MovementRow::new(movement, Viewer::User(&user))).collect(),
-        next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
-    })
+    let row = |movement| MovementRow::new(movement, Viewer::User(&user));
+    Answer::ok(&ListBody::new("movements", &list, &slice, row))
 }
 
 /// A page of all claims of a selection.
@@ -239,12 +195,7 @@ async fn reported<T: Table>(
     let list = format!("claims of sender {sender}, reference {reference:?}, limit {limit_key:?}");
     let page = page(request, &list)?;
     let slice = reports.claims(of, page.cursor, page.limit).await?;
-    Answer::ok(&ClaimsBody {
-        claims: slice.rows.iter().map(ReportedRow::new).collect(),
-        next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
-        newest: None,
-        totals: None,
-    })
+    Answer::ok(&ListBody::new("claims", &list, &slice, ReportedRow::new))
 }
 
 /// The most bytes of a file. An answer of a function has at most six megabytes, in which each quote of the file takes two.

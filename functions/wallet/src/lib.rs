@@ -11,9 +11,9 @@ use shared::domain::{
     WithdrawalEnd,
 };
 use shared::http::{
-    Answer, Asked, Code, Fields, Int, LimitsBody, MovementRow, MovementsAsked, MovementsBody, Operation, Page, Problem,
-    ReceiverBody, SendingBody, SuspensionBody, Viewer, WalletBody, WithdrawalBody, WithdrawalRow, WithdrawalsBody,
-    asked, before_deadline, movements_asked, operator, optional, page_with, parse_body, respond, suspension_asked,
+    Answer, Asked, Code, Fields, Int, LimitsBody, ListBody, MovementRow, MovementsAsked, Operation, Problem,
+    ReceiverBody, SendingBody, SuspensionBody, Viewer, WalletBody, WithdrawalBody, WithdrawalRow, asked,
+    before_deadline, movements_asked, operator, optional, page_with, parse_body, respond, suspension_asked,
     withdrawal_made, withdrawal_of_operator, withdrawal_posted, withdrawal_voided,
 };
 use shared::ledger::{DepositOutcome, EndOutcome};
@@ -258,17 +258,13 @@ async fn pending_withdrawals<T: Table>(wallets: &Wallets<T>, request: &Request) 
     let list = format!("pending withdrawals before {}", before.map_or(u64::MAX, Timestamp::ms));
     let page = page_with(fields, request, &list)?;
     let slice = wallets.pending_withdrawals(before, page.cursor, page.limit).await?;
-    Answer::ok(&WithdrawalsBody {
-        withdrawals: slice.rows.iter().map(|row| WithdrawalRow::new(row, Viewer::Operator)).collect(),
-        next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
-    })
+    let row = |withdrawal| WithdrawalRow::new(withdrawal, Viewer::Operator);
+    Answer::ok(&ListBody::new("withdrawals", &list, &slice, row))
 }
 
 async fn movements<T: Table>(wallets: &Wallets<T>, request: &Request, user: UserId) -> Result<Answer, Problem> {
     let MovementsAsked { filter, page, list } = movements_asked(request, &user)?;
     let slice = wallets.movements(&user, filter, page.cursor, page.limit).await?;
-    Answer::ok(&MovementsBody {
-        movements: slice.rows.iter().map(|movement| MovementRow::new(movement, Viewer::Operator)).collect(),
-        next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
-    })
+    let row = |movement| MovementRow::new(movement, Viewer::Operator);
+    Answer::ok(&ListBody::new("movements", &list, &slice, row))
 }

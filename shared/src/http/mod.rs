@@ -28,8 +28,8 @@ pub use request::{asker, caller, idempotency_key, operator, user_of};
 pub use route::{Asked, Function, Operation, ROUTES, Route, asked, find};
 pub use runtime::run;
 pub use views::{
-    ClaimRow, LimitsBody, MineView, MovementRow, MovementsBody, PacketBody, ReceiverBody, ReferenceBody, ReportedRow,
-    SendingBody, ShareBody, SuspensionBody, Totals, Viewer, WalletBody, WithdrawalBody, WithdrawalRow, WithdrawalsBody,
+    ClaimRow, LimitsBody, ListBody, MineView, MovementRow, PacketBody, ReceiverBody, ReferenceBody, ReportedRow,
+    SendingBody, ShareBody, SuspensionBody, Viewer, WalletBody, WithdrawalBody, WithdrawalRow,
 };
 pub use withdrawal::{
     withdrawal_made, withdrawal_of_operator, withdrawal_of_user, withdrawal_posted, withdrawal_voided,

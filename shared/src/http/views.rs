@@ -1,9 +1,12 @@
 //! The bodies of answers, in the field order of the contract.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 
+use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
+use super::page::Page;
 use crate::domain::{
     Amount, Best, Claim, ClaimRecord, Cover, Intervention, Labels, LimitKey, Movement, Note, OperatorReason, PacketId,
     Reference, RequestKey, SendingDecision, Signer, Status, Suspension, Terms, Timestamp, UserId, UserLimits, Wallet,
@@ -11,17 +14,16 @@ use crate::domain::{
 };
 use crate::service::{
     ListedClaim, NextRound, Obstacle, PacketTotals, PacketView, ReceiverState, ReceiverStatus, ReportedClaim,
-    SelectionTotals, Share, ShareView,
+    SelectionTotals, Share, ShareView, Slice,
 };
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
-fn rfc3339<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(at)
-}
+/// A time as texts have it.
+struct Rfc3339(Timestamp);
 
-#[expect(clippy::ref_option, reason = "the signature is serde's")]
-fn rfc3339_or_null<S: Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
-    at.as_ref().map(Timestamp::to_string).serialize(serializer)
+impl Serialize for Rfc3339 {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
 }
 
 /// A packet. Wherever one is shown, it has these fields; what it does not have is `null`.
@@ -35,14 +37,10 @@ pub struct PacketBody<'a> {
     count: u32,
     greeting: &'a str,
     cover: Option<&'a Cover>,
-    #[serde(serialize_with = "rfc3339")]
-    created_at: Timestamp,
-    #[serde(serialize_with = "rfc3339_or_null")]
-    starts_at: Option<Timestamp>,
-    #[serde(serialize_with = "rfc3339")]
-    expires_at: Timestamp,
-    #[serde(serialize_with = "rfc3339_or_null")]
-    closed_at: Option<Timestamp>,
+    created_at: Rfc3339,
+    starts_at: Option<Rfc3339>,
+    expires_at: Rfc3339,
+    closed_at: Option<Rfc3339>,
     status: Status,
     commitment: String,
     split_version: u8,
@@ -89,13 +87,12 @@ struct OperatorFields<'a> {
 struct ClosingView<'a> {
     reason: &'a OperatorReason,
     by: Option<&'a Signer>,
-    #[serde(serialize_with = "rfc3339")]
-    at: Timestamp,
+    at: Rfc3339,
 }
 
 impl<'a> ClosingView<'a> {
     const fn new(Intervention { reason, at, by }: &'a Intervention) -> Self {
-        Self { reason, by: by.as_ref(), at: *at }
+        Self { reason, by: by.as_ref(), at: Rfc3339(*at) }
     }
 }
 
@@ -164,10 +161,10 @@ impl<'a> PacketBody<'a> {
             count: terms.count,
             greeting: &terms.greeting,
             cover: terms.labels.cover.as_ref(),
-            created_at: terms.created_at,
-            starts_at: terms.guard.starts_at,
-            expires_at: terms.expires_at,
-            closed_at: *closed_at,
+            created_at: Rfc3339(terms.created_at),
+            starts_at: terms.guard.starts_at.map(Rfc3339),
+            expires_at: Rfc3339(terms.expires_at),
+            closed_at: closed_at.map(Rfc3339),
             status: *status,
             commitment: hex::encode(terms.commitment()),
             split_version: terms.split_version,
@@ -179,7 +176,7 @@ impl<'a> PacketBody<'a> {
             claimed_amount: summary.claimed_amount,
             refunded_amount: summary.refunded_amount,
             mine: mine.as_ref().map(|claim| MineView::new(claim, &terms.currency)),
-            next: next.map(|NextRound { id, starts_at }| NextView { packet_id: id, starts_at }),
+            next: next.map(|NextRound { id, starts_at }| NextView { packet_id: id, starts_at: Rfc3339(starts_at) }),
             best: summary.best.as_ref().filter(|_| *is_decided).map(best),
             seed: is_decided.then(|| hex::encode(terms.seed.0)),
             private: viewer.sees_all_of(terms).then_some(private),
@@ -191,8 +188,7 @@ impl<'a> PacketBody<'a> {
 #[derive(Serialize)]
 struct NextView {
     packet_id: PacketId,
-    #[serde(serialize_with = "rfc3339")]
-    starts_at: Timestamp,
+    starts_at: Rfc3339,
 }
 
 /// The viewer's own slip.
@@ -201,13 +197,12 @@ pub struct MineView<'a> {
     slip: u32,
     amount: Amount,
     currency: &'a str,
-    #[serde(serialize_with = "rfc3339")]
-    grabbed_at: Timestamp,
+    grabbed_at: Rfc3339,
 }
 
 impl<'a> MineView<'a> {
     const fn new(claim: &Claim, currency: &'a str) -> Self {
-        Self { slip: claim.slip, amount: claim.amount, currency, grabbed_at: claim.at }
+        Self { slip: claim.slip, amount: claim.amount, currency, grabbed_at: Rfc3339(claim.at) }
     }
 }
 
@@ -259,8 +254,7 @@ pub struct ShareBody<'a> {
     slip: Option<u32>,
     amount: Option<Amount>,
     currency: &'a str,
-    #[serde(serialize_with = "rfc3339_or_null")]
-    at: Option<Timestamp>,
+    at: Option<Rfc3339>,
     by: Option<&'a Signer>,
     packet_status: Status,
     obstacles: &'a [Obstacle],
@@ -284,7 +278,7 @@ impl<'a> ShareBody<'a> {
             slip,
             amount,
             currency: &terms.currency,
-            at,
+            at: at.map(Rfc3339),
             by,
             packet_status: *status,
             obstacles,
@@ -338,12 +332,9 @@ struct ReferencedPacket<'a> {
     packet_id: PacketId,
     status: Status,
     metadata: Option<&'a BTreeMap<String, String>>,
-    #[serde(serialize_with = "rfc3339")]
-    created_at: Timestamp,
-    #[serde(serialize_with = "rfc3339_or_null")]
-    starts_at: Option<Timestamp>,
-    #[serde(serialize_with = "rfc3339")]
-    expires_at: Timestamp,
+    created_at: Rfc3339,
+    starts_at: Option<Rfc3339>,
+    expires_at: Rfc3339,
     count: u32,
     #[serde(flatten)]
     money: MoneyFields,
@@ -385,9 +376,9 @@ impl<'a> ReferencedPacket<'a> {
             packet_id: terms.id,
             status: totals.status(now),
             metadata: terms.labels.metadata.as_ref(),
-            created_at: terms.created_at,
-            starts_at: terms.guard.starts_at,
-            expires_at: terms.expires_at,
+            created_at: Rfc3339(terms.created_at),
+            starts_at: terms.guard.starts_at.map(Rfc3339),
+            expires_at: Rfc3339(terms.expires_at),
             count: terms.count,
             money,
         }
@@ -396,11 +387,9 @@ impl<'a> ReferencedPacket<'a> {
 
 /// The totals of a whole history. Refunds are not subtracted.
 #[derive(Serialize)]
-pub struct Totals {
-    /// The number of packets or claims.
-    pub count: u64,
-    /// The sum of their amounts.
-    pub amount: Amount,
+struct Totals {
+    count: u64,
+    amount: Amount,
 }
 
 /// A wallet.
@@ -431,8 +420,7 @@ impl<'a> WalletBody<'a> {
 #[derive(Serialize)]
 pub struct SuspensionBody<'a> {
     reason: &'a str,
-    #[serde(serialize_with = "rfc3339")]
-    suspended_at: Timestamp,
+    suspended_at: Rfc3339,
     grabs: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<&'a Signer>,
@@ -442,7 +430,7 @@ impl<'a> SuspensionBody<'a> {
     /// A suspension, as the operator sees it.
     pub fn new(suspension: &'a Suspension) -> Self {
         let Suspension { intervention: Intervention { reason, at, by }, grabs } = suspension;
-        Self { reason: reason.as_str(), suspended_at: *at, grabs: *grabs, by: by.as_ref() }
+        Self { reason: reason.as_str(), suspended_at: Rfc3339(*at), grabs: *grabs, by: by.as_ref() }
     }
 }
 
@@ -451,8 +439,7 @@ impl<'a> SuspensionBody<'a> {
 pub struct SendingBody<'a> {
     paused: bool,
     reason: Option<&'a str>,
-    #[serde(serialize_with = "rfc3339_or_null")]
-    decided_at: Option<Timestamp>,
+    decided_at: Option<Rfc3339>,
     by: Option<&'a Signer>,
 }
 
@@ -462,7 +449,7 @@ impl<'a> SendingBody<'a> {
         Self {
             paused: decision.is_some_and(|decision| decision.paused),
             reason: decision.and_then(|decision| decision.reason.as_ref()).map(OperatorReason::as_str),
-            decided_at: decision.map(|decision| decision.at),
+            decided_at: decision.map(|decision| Rfc3339(decision.at)),
             by: decision.and_then(|decision| decision.by.as_ref()),
         }
     }
@@ -472,17 +459,12 @@ impl<'a> SendingBody<'a> {
 #[derive(Serialize)]
 pub struct ReceiverBody<'a> {
     status: ReceiverStatus,
-    #[serde(serialize_with = "rfc3339_or_null")]
-    since: Option<Timestamp>,
+    since: Option<Rfc3339>,
     last_answer: Option<&'a str>,
-    #[serde(serialize_with = "rfc3339_or_null")]
-    last_answer_at: Option<Timestamp>,
-    #[serde(serialize_with = "rfc3339_or_null")]
-    put_off_until: Option<Timestamp>,
-    #[serde(serialize_with = "rfc3339_or_null")]
-    oldest_waiting_at: Option<Timestamp>,
-    #[serde(serialize_with = "rfc3339_or_null")]
-    enabled_at: Option<Timestamp>,
+    last_answer_at: Option<Rfc3339>,
+    put_off_until: Option<Rfc3339>,
+    oldest_waiting_at: Option<Rfc3339>,
+    enabled_at: Option<Rfc3339>,
 }
 
 impl<'a> ReceiverBody<'a> {
@@ -491,12 +473,12 @@ impl<'a> ReceiverBody<'a> {
         let (status, since) = receiver.status(now);
         Self {
             status,
-            since,
+            since: since.map(Rfc3339),
             last_answer: receiver.last_answer.as_deref(),
-            last_answer_at: receiver.last_answer_at,
-            put_off_until: receiver.put_off_until.filter(|until| now < *until),
-            oldest_waiting_at: receiver.oldest_at,
-            enabled_at: receiver.enabled_at,
+            last_answer_at: receiver.last_answer_at.map(Rfc3339),
+            put_off_until: receiver.put_off_until.filter(|until| now < *until).map(Rfc3339),
+            oldest_waiting_at: receiver.oldest_at.map(Rfc3339),
+            enabled_at: receiver.enabled_at.map(Rfc3339),
         }
     }
 }
@@ -507,8 +489,7 @@ pub struct LimitsBody<'a> {
     user_id: &'a UserId,
     daily_sent_max: Option<Amount>,
     deposit_max: Option<Amount>,
-    #[serde(serialize_with = "rfc3339_or_null")]
-    set_at: Option<Timestamp>,
+    set_at: Option<Rfc3339>,
     by: Option<&'a Signer>,
 }
 
@@ -519,7 +500,7 @@ impl<'a> LimitsBody<'a> {
             user_id,
             daily_sent_max: limits.and_then(|limits| limits.daily_sent_max),
             deposit_max: limits.and_then(|limits| limits.deposit_max),
-            set_at: limits.map(|limits| limits.at),
+            set_at: limits.map(|limits| Rfc3339(limits.at)),
             by: limits.and_then(|limits| limits.by.as_ref()),
         }
     }
@@ -531,8 +512,7 @@ pub struct MovementRow<'a> {
     kind: &'static str,
     id: &'a str,
     amount: i64,
-    #[serde(serialize_with = "rfc3339")]
-    at: Timestamp,
+    at: Rfc3339,
     packet_id: Option<PacketId>,
     #[serde(flatten)]
     claim: Option<ClaimOfRow<'a>>,
@@ -565,7 +545,7 @@ impl<'a> MovementRow<'a> {
         let claim = sent.as_ref().map(|(sender_id, greeting)| ClaimOfRow { sender_id, greeting });
         let (note, void_reason) = (note.as_ref(), void_reason.as_ref());
         let withdrawal = status.map(|status| WithdrawalOfRow { status, note, void_reason });
-        Self { kind: kind.name(), id, amount: *amount, at: *at, packet_id: *packet_id, claim, withdrawal, by }
+        Self { kind: kind.name(), id, amount: *amount, at: Rfc3339(*at), packet_id: *packet_id, claim, withdrawal, by }
     }
 }
 
@@ -580,10 +560,8 @@ pub struct WithdrawalRow<'a> {
     requested_by: &'static str,
     note: Option<&'a Note>,
     void_reason: Option<&'a OperatorReason>,
-    #[serde(serialize_with = "rfc3339")]
-    at: Timestamp,
-    #[serde(serialize_with = "rfc3339_or_null")]
-    ended_at: Option<Timestamp>,
+    at: Rfc3339,
+    ended_at: Option<Rfc3339>,
     #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<&'a Signer>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -608,8 +586,8 @@ impl<'a> WithdrawalRow<'a> {
             requested_by: request.requester.name(),
             note: request.note.as_ref(),
             void_reason: void_reason.as_ref(),
-            at: *at,
-            ended_at: ended.as_ref().map(|(at, _)| *at),
+            at: Rfc3339(*at),
+            ended_at: ended.as_ref().map(|(at, _)| Rfc3339(*at)),
             by: by.as_ref().filter(is_shown),
             ended_by: ended.as_ref().and_then(|(_, by)| by.as_ref()).filter(is_shown),
         }
@@ -634,22 +612,55 @@ impl<'a> WithdrawalBody<'a> {
     }
 }
 
-/// A page of pending withdrawals.
-#[derive(Serialize)]
-pub struct WithdrawalsBody<'a> {
-    /// The withdrawals.
-    pub withdrawals: Vec<WithdrawalRow<'a>>,
-    /// The cursor for the next page.
-    pub next_cursor: Option<String>,
+/// A page of a list.
+pub struct ListBody<R> {
+    /// The field that has the rows.
+    name: &'static str,
+    rows: Vec<R>,
+    next_cursor: Option<String>,
+    #[expect(clippy::option_option, reason = "it is absent, null or a cursor")]
+    newest_cursor: Option<Option<String>>,
+    totals: Option<Totals>,
 }
 
-/// A page of a wallet's movements.
-#[derive(Serialize)]
-pub struct MovementsBody<'a> {
-    /// The movements.
-    pub movements: Vec<MovementRow<'a>>,
-    /// The cursor for the next page.
-    pub next_cursor: Option<String>,
+impl<R> ListBody<R> {
+    /// A page of `list`, with its rows in the field `name`.
+    pub fn new<'a, V, C: Display>(
+        name: &'static str,
+        list: &str,
+        slice: &'a Slice<V, C>,
+        row: impl FnMut(&'a V) -> R,
+    ) -> Self {
+        let next_cursor = slice.next.as_ref().map(|next| Page::encode(list, next));
+        Self { name, rows: slice.rows.iter().map(row).collect(), next_cursor, newest_cursor: None, totals: None }
+    }
+
+    /// The same page of the newest claims. The cursor for newer ones is `null` where the claims come in slip order all the same.
+    #[must_use]
+    pub fn with_newest(self, cursor: Option<String>) -> Self {
+        Self { newest_cursor: Some(cursor), ..self }
+    }
+
+    /// The same page with the totals of the whole list.
+    #[must_use]
+    pub fn with_totals(self, count: u64, amount: Amount) -> Self {
+        Self { totals: Some(Totals { count, amount }), ..self }
+    }
+}
+
+impl<R: Serialize> Serialize for ListBody<R> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut body = serializer.serialize_map(None)?;
+        body.serialize_entry(self.name, &self.rows)?;
+        body.serialize_entry("next_cursor", &self.next_cursor)?;
+        if let Some(newest_cursor) = &self.newest_cursor {
+            body.serialize_entry("newest_cursor", newest_cursor)?;
+        }
+        if let Some(totals) = &self.totals {
+            body.serialize_entry("totals", totals)?;
+        }
+        body.end()
+    }
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod stores;
 mod view;
 mod wallet;
 
+pub use crate::ledger::Slice;
 pub use admission::Asker;
 pub use close::ClosePacket;
 pub use failure::Failure;
