@@ -1,23 +1,20 @@
 //! The folder with a stack's data, used by one stack at a time.
 
-use std::fs::{DirBuilder, File, Permissions, TryLockError};
+use std::fs::{DirBuilder, File, TryLockError};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-use crate::ledger_file::ledger_file;
-
 /// How long a start waits for a stack that is just ending, for example after a SIGKILL.
 const GRACE: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(5);
 
-/// Who may look into a data folder, and read the ledger: nobody else.
+/// Nobody else may look into a data folder.
 const OWN_FOLDER: u32 = 0o700;
-const OWN_FILE: u32 = 0o600;
 
 /// A data folder, which is ours until it is dropped.
 #[derive(Debug)]
@@ -64,7 +61,6 @@ impl DataDir {
         if !lock_within(&file, GRACE).await.map_err(unusable)? {
             return Err(DataDirError::InUse { path });
         }
-        keep_private(&path);
         // On a full disk the database would only speak of an I/O error.
         tempfile::tempfile_in(&path).and_then(|mut file| file.write_all(&vec![0; ROOM_BYTES])).map_err(unusable)?;
         Ok(Self { path, _lock: Some(file), temporary: None })
@@ -87,19 +83,6 @@ impl DataDir {
     #[must_use]
     pub const fn is_temporary(&self) -> bool {
         self.temporary.is_some()
-    }
-}
-
-/// Closes the folder of a ledger to other users. An earlier version left it open. Other folders are somebody else's too.
-fn keep_private(folder: &Path) {
-    let ledger = ledger_file(folder);
-    if !ledger.exists() {
-        return;
-    }
-    for (path, mode) in [(folder, OWN_FOLDER), (&ledger, OWN_FILE)] {
-        if let Err(error) = std::fs::set_permissions(path, Permissions::from_mode(mode)) {
-            tracing::warn!(%error, path = %path.display(), "other users of this machine may be able to read this");
-        }
     }
 }
 

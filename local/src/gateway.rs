@@ -1,7 +1,6 @@
 //! A stand-in for API Gateway's HTTP API. It converts HTTP requests into the events (payload 2.0) that the functions
-//! receive on AWS, and the functions' answers into HTTP responses. A load balancer can stand before the users' routes.
+//! receive on AWS, and the functions' answers into HTTP responses.
 
-pub mod balancer;
 pub mod event;
 pub mod names;
 mod own;
@@ -32,13 +31,17 @@ pub use server::{BODY_BYTES_MAX, Gateway};
 #[error("{0}")]
 pub struct Failed(pub String);
 
-/// What calls the functions for users.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
-pub enum Entrance {
-    /// API Gateway
-    Api,
-    /// An Application Load Balancer; API Gateway for the operator
-    Alb,
+/// What the gateway does otherwise than in a plain stack, and what the page shows.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// The path before all others, such as `/hongbao`.
+    pub base_path: String,
+    /// More hosts than its own under which the gateway answers.
+    pub allowed_hosts: Vec<String>,
+    /// What users can send and ask for.
+    pub limits: Limits,
+    /// Whether users can ask for withdrawals.
+    pub user_withdrawals: bool,
 }
 
 /// The functions behind the gateway. Like Lambda, an implementation completes each call even if the client is gone.
@@ -70,29 +73,8 @@ pub trait Invoke: Send + Sync + 'static {
         None
     }
 
-    /// What users can send and ask for, which the page shows.
-    fn limits(&self) -> Limits {
-        Limits::default()
-    }
-
-    /// Whether users can ask for withdrawals, so that the page offers it.
-    fn user_withdrawals(&self) -> bool {
-        false
-    }
-
-    /// More hosts than its own under which the gateway answers.
-    fn allowed_hosts(&self) -> &[String] {
-        &[]
-    }
-
-    /// What calls the functions for users.
-    fn entrance(&self) -> Entrance {
-        Entrance::Api
-    }
-
-    /// The path before all others, such as `/hongbao`.
-    #[expect(clippy::unnecessary_literal_bound, reason = "a stack has a base path of its own")]
-    fn base_path(&self) -> &str {
-        ""
+    /// What the gateway asks once, when it starts.
+    fn settings(&self) -> Settings {
+        Settings::default()
     }
 }

@@ -8,6 +8,7 @@
 pub mod data_dir;
 pub mod dynamodb;
 pub mod gateway;
+mod http_server;
 pub mod ledger_file;
 pub mod options;
 pub mod redis_server;
@@ -18,6 +19,5 @@ pub mod stack;
 mod stores_file;
 pub mod webhooks;
 
-pub use gateway::Entrance;
-pub use options::{Ack, Log, Options};
+pub use options::{Ack, Options};
 pub use run::{Local, StartError};

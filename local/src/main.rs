@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use local::{Local, Log, Options};
+use local::{Local, Options};
 use rustix::fs::Mode;
 use rustix::process::{Pid, Resource, Rlimit, getppid, getrlimit, setrlimit, umask};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -47,13 +47,13 @@ async fn run(options: Options, parent: Option<Pid>) -> Result<(), Box<dyn Error>
     // This comes first, so that a signal during the start leaves nothing behind.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let (log, sandbox) = (options.log, options.sandbox_notice());
+    let sandbox = options.sandbox_notice();
     let exits_with_parent = options.exit_with_parent;
     let local = tokio::select! {
         started = Local::start(options) => started?,
         () = either(&mut terminate, &mut interrupt) => return Ok(()),
     };
-    if let (Log::Requests, Some(folder)) = (log, local.kept())
+    if let Some(folder) = local.kept()
         && let Err(error) = local::request_log::write_in(folder)
     {
         tracing::warn!(error = shared::error_chain(&error), "requests are not logged");

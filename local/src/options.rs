@@ -1,30 +1,30 @@
 //! The command line.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::Parser;
 use jiff::SignedDuration;
 
-use crate::gateway::Entrance;
 use crate::gateway::names::allowed_host;
-use crate::sandbox::{self, Faults};
+use crate::sandbox::Faults;
 
 /// The whole system on one machine: the functions, Redis and `DynamoDB` behind one address.
-#[derive(Clone, Debug, clap::Parser)]
+#[derive(Clone, Debug, Parser)]
 #[command(name = "local", version)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct Options {
     /// The port to serve on; 0 takes any free one
-    #[arg(long, default_value_t = Options::PORT)]
+    #[arg(long, default_value_t = 3000)]
     pub port: u16,
 
     /// The address to listen on; any caller is the operator, so use another only inside a container
-    #[arg(long, value_name = "ADDRESS", default_value_t = Options::LISTEN)]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub listen: IpAddr,
 
     /// The data folder; a second start on the same folder finds all data again
-    #[arg(long, value_name = "FOLDER", default_value = Options::DATA_DIR)]
+    #[arg(long, value_name = "FOLDER", default_value = ".local")]
     pub data_dir: PathBuf,
 
     /// Keep nothing: `DynamoDB` in memory, Redis without a file
@@ -68,7 +68,7 @@ pub struct Options {
     pub dynamodb_url: Option<String>,
 
     /// The table; it is created if absent
-    #[arg(long, value_name = "NAME", default_value = Options::TABLE)]
+    #[arg(long, value_name = "NAME", default_value = "hongbao")]
     pub table: String,
 
     /// How often to persist claims and refund what has expired, such as 5s or 1m; 0s means never
@@ -78,14 +78,6 @@ pub struct Options {
     /// When a winner is answered
     #[arg(long, value_enum, default_value_t = Ack::Ledger)]
     pub ack: Ack,
-
-    /// What calls the functions for users
-    #[arg(long, value_enum, default_value_t = Entrance::Api)]
-    pub entrance: Entrance,
-
-    /// What to write into the folder `log` of the data folder: a line of JSON for each request and hold, kept for a week, or nothing
-    #[arg(long, value_enum, default_value_t = Log::Requests)]
-    pub log: Log,
 
     /// The keys that sign tickets, as a JWK Set: one, or an old and a new one
     #[arg(long, value_name = "KEYS")]
@@ -102,15 +94,6 @@ pub struct Options {
     /// The secret that signs webhooks, whsec_ and the base64 of at least 24 bytes; several, separated by commas, each sign
     #[arg(long, value_name = "SECRET", requires = "webhook_url")]
     pub webhook_secret: Option<String>,
-}
-
-/// What is written into the data folder's log.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
-pub enum Log {
-    /// A line for each request, as the functions print it on AWS
-    Requests,
-    /// Nothing
-    None,
 }
 
 /// The acknowledgement mode.
@@ -133,38 +116,10 @@ impl Ack {
 }
 
 impl Options {
-    const PORT: u16 = 3000;
-    const LISTEN: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    const DATA_DIR: &str = ".local";
-    const TABLE: &str = "hongbao";
-
     /// The defaults of tests: any free port, nothing kept, and settle only on request.
     #[must_use]
     pub fn ephemeral() -> Self {
-        Self {
-            port: 0,
-            listen: Self::LISTEN,
-            data_dir: Self::DATA_DIR.into(),
-            ephemeral: true,
-            sandbox: false,
-            seed: None,
-            faults: None,
-            exit_with_parent: false,
-            base_path: None,
-            allow_host: Vec::new(),
-            redis_url: None,
-            redis_cluster: false,
-            dynamodb_url: None,
-            table: Self::TABLE.to_owned(),
-            settle_every: Duration::ZERO,
-            ack: Ack::Ledger,
-            entrance: Entrance::Api,
-            log: Log::None,
-            ticket_key: None,
-            user_withdrawals: false,
-            webhook_url: None,
-            webhook_secret: None,
-        }
+        Self::parse_from(["local", "--ephemeral", "--port=0", "--settle-every=0s"])
     }
 
     /// What a person must know of the sandbox, if it is one.
@@ -174,11 +129,6 @@ impl Options {
         let faults = self.faults.map(|faults| format!("; faults {faults}")).unwrap_or_default();
         let notice = "It is a sandbox, for tests only: it keeps nothing, and its hot store runs inside this program";
         self.sandbox.then(|| format!("{notice}{seed}{faults}"))
-    }
-
-    /// What is asked of the sandbox.
-    pub(crate) fn sandbox_settings(&self) -> sandbox::Settings {
-        sandbox::Settings { seed: self.seed, faults: self.faults.unwrap_or_default() }
     }
 }
 

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shared::batching::Permits;
-use shared::config::WebhookAddresses;
 use shared::dynamodb::SdkTable;
-use shared::ports::Clock;
 use shared::service::RunReport;
 use shared::wiring::{self, Environment};
 use tempfile::NamedTempFile;
@@ -19,12 +17,12 @@ use crate::data_dir::{DataDir, DataDirError};
 use crate::dynamodb::{DynamoDb, DynamoDbError};
 use crate::gateway::{Gateway, Invoke};
 use crate::ledger_file::{self, LedgerFileError};
-use crate::options::{Log, Options};
+use crate::options::Options;
 use crate::redis_server::{RedisServer, RedisServerError};
 use crate::sandbox::Sandbox;
-use crate::stack::{Settings, Stack, StackError};
+use crate::stack::{self, Stack, StackError, Stores};
 use crate::stores_file;
-use crate::webhooks::{Prepared, Webhooks, WebhooksError};
+use crate::webhooks::{Webhooks, WebhooksError};
 
 /// How long unfinished requests may take at the end.
 const REQUESTS_END_WITHIN: Duration = Duration::from_secs(5);
@@ -42,9 +40,9 @@ pub struct Local {
     webhooks: Option<Webhooks>,
     redis: Option<RedisServer>,
     dynamodb: Option<DynamoDb>,
-    redis_url: String,
-    dynamodb_url: String,
+    stores: Stores,
     stores_file: Option<NamedTempFile>,
+    base_path: String,
     stack: Arc<Stack>,
     /// The last field, because fields are dropped in order: the folder must be ours until nothing uses it.
     data: Option<DataDir>,
@@ -94,7 +92,7 @@ impl Local {
         let unusable = |source| StartError::Port { port, source };
         // This comes first, because it is the likeliest to fail. Early clients wait until the gateway serves.
         let listener = TcpListener::bind((options.listen, port)).await.map_err(unusable)?;
-        let sandbox = options.sandbox.then(|| Arc::new(Sandbox::new(options.sandbox_settings())));
+        let sandbox = options.sandbox.then(|| Arc::new(Sandbox::new(options.seed, options.faults.unwrap_or_default())));
         let data = open_data(&options).await?;
         // The folder, if its content is kept.
         let kept = data.as_ref().filter(|data| !data.is_temporary()).map(DataDir::path);
@@ -104,49 +102,43 @@ impl Local {
             Some(data) if options.redis_url.is_none() => Some(RedisServer::start(data).await?),
             _ => None,
         };
-        let redis_url = redis.as_ref().map(RedisServer::url).or_else(|| options.redis_url.clone()).unwrap_or_default();
-        let dynamodb_url =
-            dynamodb.as_ref().map(DynamoDb::url).or_else(|| options.dynamodb_url.clone()).unwrap_or_default();
-        let settings = Settings {
-            redis_url: redis_url.clone(),
-            redis_cluster: options.redis_cluster,
-            dynamodb_url: dynamodb_url.clone(),
-            table: options.table.clone(),
-            ack: options.ack,
-            entrance: options.entrance,
-            ticket_key: options.ticket_key.clone(),
-            user_withdrawals: options.user_withdrawals,
-            base_path: options.base_path.clone(),
-            logs_requests: options.log == Log::Requests,
-            allowed_hosts: options.allow_host.clone(),
+        let (redis_url, dynamodb_url) = (options.redis_url.clone(), options.dynamodb_url.clone());
+        let stores = Stores {
+            redis_url: redis.as_ref().map(RedisServer::url).or(redis_url).unwrap_or_default(),
+            dynamodb_url: dynamodb.as_ref().map(DynamoDb::url).or(dynamodb_url).unwrap_or_default(),
             ledger_is_embedded: dynamodb.as_ref().is_some_and(DynamoDb::is_embedded),
-            sandbox: sandbox.clone(),
         };
-        let config = settings.config().map_err(StackError::from)?;
+        let config = stack::config(&options, &stores).map_err(StackError::from)?;
+        let base_path = config.base_path.clone();
         let clock = sandbox.as_ref().map_or_else(Environment::default, |sandbox| sandbox.environment()).clock;
-        let webhooks = prepare_webhooks(&options, kept, config.webhooks.addresses, clock)?;
-        let gateway = format!("{}{}", url_of(listener.local_addr().map_err(unusable)?), config.base_path);
+        let webhooks = match (&options.webhook_url, &options.webhook_secret) {
+            (Some(url), Some(secret)) => {
+                let table = SdkTable::new(wiring::dynamodb_at(&stores.dynamodb_url), config.table.clone());
+                Some(Webhooks::start(kept, url, secret, &config, clock, table)?)
+            }
+            _ => None,
+        };
+        let gateway = format!("{}{base_path}", url_of(listener.local_addr().map_err(unusable)?));
         let stores_file = match kept {
             Some(folder) => {
                 let unusable = |source| DataDirError::Unusable { path: folder.to_owned(), source };
                 let gateway = webhooks.as_ref().map(|_| &*gateway);
-                Some(stores_file::write(folder, &settings, &config.policy.currency, gateway).map_err(unusable)?)
+                Some(stores_file::write(folder, &config, &stores, gateway).map_err(unusable)?)
             }
             None => None,
         };
-        let reader = SdkTable::new(wiring::dynamodb_at(&dynamodb_url), settings.table.clone());
-        let watched = webhooks.as_ref().map(Prepared::watched);
-        let stack = Arc::new(Stack::connect(settings, watched).await?);
-        let webhooks = webhooks.map(|webhooks| webhooks.start(reader, config.policy.currency));
+        let (webhooks, watch) = webhooks.unzip();
+        let period = options.settle_every;
+        let stack = Arc::new(Stack::connect(config, options, &stores, sandbox.clone(), watch).await?);
         let mut ticker = JoinSet::new();
         // What settle finds by itself would depend on the machine's speed.
         let is_seeded = sandbox.as_ref().is_some_and(|sandbox| sandbox.is_seeded());
-        if !options.settle_every.is_zero() && !is_seeded {
-            ticker.spawn(settle_every(options.settle_every, Arc::clone(&stack)));
+        if !period.is_zero() && !is_seeded {
+            ticker.spawn(settle_every(period, Arc::clone(&stack)));
         }
         let limiter = Permits::new(REQUESTS_AT_ONCE);
         let gateway = Gateway::serve(listener, Arc::clone(&stack), limiter).map_err(unusable)?;
-        Ok(Self { gateway, ticker, webhooks, redis, dynamodb, redis_url, dynamodb_url, stores_file, stack, data })
+        Ok(Self { gateway, ticker, webhooks, redis, dynamodb, stores, stores_file, base_path, stack, data })
     }
 
     /// Asks Redis for an answer, which takes at most a few seconds. [`Self::start`] does not, because a stack can start while
@@ -158,19 +150,19 @@ impl Local {
     /// The address for requests.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("{}{}", url_of(self.gateway.address()), self.stack.base_path())
+        format!("{}{}", url_of(self.gateway.address()), self.base_path)
     }
 
     /// The Redis server's address. A given address may contain a password.
     #[must_use]
     pub fn redis_url(&self) -> &str {
-        &self.redis_url
+        &self.stores.redis_url
     }
 
     /// The `DynamoDB` endpoint.
     #[must_use]
     pub fn dynamodb_url(&self) -> &str {
-        &self.dynamodb_url
+        &self.stores.dynamodb_url
     }
 
     /// The stores that were started here, by name and address. Given stores are left out, because their addresses may
@@ -231,18 +223,6 @@ async fn open_data(options: &Options) -> Result<Option<DataDir>, DataDirError> {
     }
     let data = if options.ephemeral { DataDir::temporary()? } else { DataDir::open(&options.data_dir).await? };
     Ok(Some(data))
-}
-
-/// Opens the queue of webhooks, if there are any. This machine itself may be their receiver.
-fn prepare_webhooks(
-    options: &Options,
-    folder: Option<&Path>,
-    addresses: WebhookAddresses,
-    clock: Arc<dyn Clock>,
-) -> Result<Option<Prepared>, WebhooksError> {
-    let (Some(url), Some(secret)) = (&options.webhook_url, &options.webhook_secret) else { return Ok(None) };
-    let addresses = if addresses == WebhookAddresses::Public { WebhookAddresses::PublicOrLoopback } else { addresses };
-    Prepared::open(folder, url, secret, addresses, clock).map(Some)
 }
 
 /// Starts the embedded database, on a checked file in `folder` or in memory.

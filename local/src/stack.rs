@@ -10,7 +10,7 @@ use http::Response;
 use lambda_http::{Body, Request};
 use serde_json::Value;
 use shared::config::{Config, ConfigError};
-use shared::domain::{Limits, Partition};
+use shared::domain::Partition;
 use shared::dynamodb::{SdkTable, create_table};
 use shared::error_chain;
 use shared::http::{Entrance, Function};
@@ -21,8 +21,8 @@ use shared::wiring::{self, Environment, Wiring};
 use tokio::sync::RwLock;
 use tokio::time::Instant;
 
-use crate::gateway::{self, Failed, Invoke, balancer};
-use crate::options::Ack;
+use crate::gateway::{self, Failed, Invoke};
+use crate::options::Options;
 use crate::sandbox::{HotServer, Sandbox};
 use crate::webhooks::sqs::{self, SqsError};
 use crate::webhooks::{Queue, Watch};
@@ -39,36 +39,15 @@ const WEBHOOKS_PATIENCE: Duration = Duration::from_secs(2);
 /// The key of users' names in logs. The logs stay on this machine, with the ledger.
 const LOG_KEY: &str = "local";
 
-/// The stores' addresses and settings.
+/// Where the stores are.
 #[derive(Clone, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line, or follows from one")]
-pub struct Settings {
-    /// The Redis or Valkey server, or a node of the cluster.
+pub struct Stores {
+    /// The Redis or Valkey server, or a node of the cluster; empty in a sandbox.
     pub redis_url: String,
-    /// Whether it is a cluster.
-    pub redis_cluster: bool,
     /// The `DynamoDB` endpoint.
     pub dynamodb_url: String,
-    /// The table, created if absent.
-    pub table: String,
-    /// The acknowledgement mode.
-    pub ack: Ack,
-    /// What calls the functions for users.
-    pub entrance: gateway::Entrance,
-    /// The path before all others, if it is not that of the environment.
-    pub base_path: Option<String>,
-    /// The keys that sign tickets, if they are not those of the environment.
-    pub ticket_key: Option<String>,
-    /// Whether users can ask for withdrawals, if that of the environment does not let them.
-    pub user_withdrawals: bool,
-    /// Whether the program writes a log of requests into the data folder.
-    pub logs_requests: bool,
-    /// More hosts than its own under which the gateway answers.
-    pub allowed_hosts: Vec<String>,
     /// Whether the endpoint is that of the embedded database.
     pub ledger_is_embedded: bool,
-    /// The sandbox, in place of a Redis.
-    pub sandbox: Option<Arc<Sandbox>>,
 }
 
 /// The five functions, ready to be called.
@@ -78,8 +57,8 @@ pub struct Stack {
     client: Client,
     table: SdkTable,
     config: Config,
+    settings: gateway::Settings,
     sandbox: Option<Arc<Sandbox>>,
-    allowed_hosts: Vec<String>,
     webhooks: Option<Arc<Queue>>,
 }
 
@@ -142,65 +121,54 @@ pub fn log_key() -> String {
     std::env::var("LOG_KEY").unwrap_or_else(|_| LOG_KEY.to_owned())
 }
 
-impl Settings {
-    /// The functions' configuration.
-    pub(crate) fn config(&self) -> Result<Config, ConfigError> {
-        match self.sandbox {
-            Some(_) => Config::for_the_ledger(|name| self.variable(name)),
-            None => Config::for_both_stores(|name| self.variable(name)),
-        }
-    }
-
-    /// The options, and the environment for the rest.
-    fn variable(&self, name: &str) -> Option<String> {
-        match name {
-            "TABLE_NAME" => Some(self.table.clone()),
-            "REDIS_URL" => Some(self.redis_url.clone()),
-            "REDIS_CLUSTER" => Some(self.redis_cluster.to_string()),
-            "BASE_PATH" if self.base_path.is_some() => self.base_path.clone(),
-            "TICKET_KEYS" if self.ticket_key.is_some() => self.ticket_key.clone(),
-            "USER_WITHDRAWALS" if self.user_withdrawals => Some("true".to_owned()),
-            "LOG_KEY" => Some(log_key()),
-            "GRAB_ACK" => Some(self.ack.name().to_owned()),
-            "ENTRANCE" if self.entrance == gateway::Entrance::Alb => Some("alb".to_owned()),
-            "JWT_ISSUER" => Some(balancer::ISSUER.to_owned()),
-            "JWT_AUDIENCE" => Some(balancer::AUDIENCE.to_owned()),
-            "ENTRANCE" => None,
-            "SETTLE_GRACE_MS" if self.sandbox.is_some() => Some(NO_GRACE.to_owned()),
-            "SETTLE_GRACE_MS" => std::env::var(name).ok().or_else(|| Some(SETTLE_GRACE_MS.to_owned())),
-            _ => std::env::var(name).ok(),
-        }
-    }
+/// The functions' configuration over these stores: the options, and the environment for the rest.
+pub fn config(options: &Options, stores: &Stores) -> Result<Config, ConfigError> {
+    let variable = |name: &str| match name {
+        "TABLE_NAME" => Some(options.table.clone()),
+        "REDIS_URL" => Some(stores.redis_url.clone()),
+        "REDIS_CLUSTER" => Some(options.redis_cluster.to_string()),
+        "BASE_PATH" if options.base_path.is_some() => options.base_path.clone(),
+        "TICKET_KEYS" if options.ticket_key.is_some() => options.ticket_key.clone(),
+        "USER_WITHDRAWALS" if options.user_withdrawals => Some("true".to_owned()),
+        "LOG_KEY" => Some(log_key()),
+        "GRAB_ACK" => Some(options.ack.name().to_owned()),
+        "SETTLE_GRACE_MS" if options.sandbox => Some(NO_GRACE.to_owned()),
+        "SETTLE_GRACE_MS" => std::env::var(name).ok().or_else(|| Some(SETTLE_GRACE_MS.to_owned())),
+        _ => std::env::var(name).ok(),
+    };
+    if options.sandbox { Config::for_the_ledger(variable) } else { Config::for_both_stores(variable) }
 }
 
 impl Stack {
-    /// Connects to the stores and creates the table if it is absent. `webhooks` are the queue of webhooks and what watches all transactions
-    /// for it, if there are webhooks.
-    pub async fn connect(settings: Settings, webhooks: Option<(Arc<Queue>, Watch)>) -> Result<Self, StackError> {
-        let config = settings.config()?;
-        let mut client = wiring::dynamodb_at(&settings.dynamodb_url);
-        let (queue, watch) = webhooks.unzip();
+    /// Connects to the stores and creates the table if it is absent. `watch` watches all transactions for webhooks, if there are any.
+    pub async fn connect(
+        config: Config,
+        options: Options,
+        stores: &Stores,
+        sandbox: Option<Arc<Sandbox>>,
+        watch: Option<Watch>,
+    ) -> Result<Self, StackError> {
+        let mut client = wiring::dynamodb_at(&stores.dynamodb_url);
+        let webhooks = watch.as_ref().map(|watch| Arc::clone(&watch.queue));
         if let Some(watch) = watch {
             client = Client::from_conf(client.config().to_builder().interceptor(watch).build());
         }
-        create_table(&client, &settings.table)
+        create_table(&client, &config.table)
             .await
             .map_err(|error| StackError::Unavailable(error_chain(error.as_ref())))?;
-        let mut table = SdkTable::new(client.clone(), settings.table);
-        if settings.ledger_is_embedded {
+        let mut table = SdkTable::new(client.clone(), config.table.clone());
+        if stores.ledger_is_embedded {
             // For each token it walks through all tokens of the last ten minutes, while everything else waits.
             table = table.without_tokens();
         }
-        let functions = Functions::new(table.clone(), config.clone(), settings.sandbox.as_deref())?;
-        Ok(Self {
-            functions: RwLock::new(functions),
-            client,
-            table,
-            config,
-            sandbox: settings.sandbox,
-            allowed_hosts: settings.allowed_hosts,
-            webhooks: queue,
-        })
+        let functions = Functions::new(table.clone(), config.clone(), sandbox.as_deref())?;
+        let settings = gateway::Settings {
+            base_path: config.base_path.clone(),
+            allowed_hosts: options.allow_host,
+            limits: config.policy.limits.clone(),
+            user_withdrawals: config.user_withdrawals,
+        };
+        Ok(Self { functions: RwLock::new(functions), client, table, config, settings, sandbox, webhooks })
     }
 
     /// Asks Redis for an answer.
@@ -273,7 +241,7 @@ impl Invoke for Stack {
 
     async fn advance(&self, sandbox: &Sandbox, by: Duration) -> Result<bool, Failed> {
         let mut functions = self.functions.write().await;
-        sandbox.advance(by);
+        sandbox.clock.advance(by);
         // What they remember for a time was read at another time. What users have asked counts on, by the clock.
         let entrance = functions.entrance.clone();
         *functions = Functions { entrance, ..self.forgetful(sandbox)? };
@@ -304,23 +272,7 @@ impl Invoke for Stack {
         self.webhooks.as_ref().map(|queue| sqs::answer(queue, operation, body))
     }
 
-    fn limits(&self) -> Limits {
-        self.config.policy.limits.clone()
-    }
-
-    fn user_withdrawals(&self) -> bool {
-        self.config.user_withdrawals
-    }
-
-    fn allowed_hosts(&self) -> &[String] {
-        &self.allowed_hosts
-    }
-
-    fn entrance(&self) -> gateway::Entrance {
-        if self.config.alb.is_some() { gateway::Entrance::Alb } else { gateway::Entrance::Api }
-    }
-
-    fn base_path(&self) -> &str {
-        &self.config.base_path
+    fn settings(&self) -> gateway::Settings {
+        self.settings.clone()
     }
 }

@@ -3,10 +3,11 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use shared::config::Config;
 use tempfile::NamedTempFile;
 
 use crate::request_log;
-use crate::stack::{Settings, log_key};
+use crate::stack::{Stores, log_key};
 use crate::webhooks::sqs;
 
 /// The file's name in the data folder, and its ending.
@@ -15,17 +16,17 @@ const NAME: [&str; 2] = ["stores", ".env"];
 /// Writes the stores' addresses into `folder`, as variables of the environment: `hongbao-admin` finds the stores by them. A given address may
 /// contain a password, so nobody else may read the file. It exists until it is dropped. `gateway` is the stack's own address if it has
 /// webhooks, whose queues are there.
-pub fn write(folder: &Path, settings: &Settings, currency: &str, gateway: Option<&str>) -> io::Result<NamedTempFile> {
+pub fn write(folder: &Path, config: &Config, stores: &Stores, gateway: Option<&str>) -> io::Result<NamedTempFile> {
+    let is_cluster = config.redis.as_ref().is_some_and(|redis| redis.cluster);
     let mut values = vec![
-        ("TABLE_NAME", settings.table.clone()),
-        ("CURRENCY", currency.to_owned()),
-        ("REDIS_URL", settings.redis_url.clone()),
-        ("REDIS_CLUSTER", settings.redis_cluster.to_string()),
-        ("AWS_ENDPOINT_URL_DYNAMODB", settings.dynamodb_url.clone()),
+        ("TABLE_NAME", config.table.clone()),
+        ("CURRENCY", config.policy.currency.clone()),
+        ("REDIS_URL", stores.redis_url.clone()),
+        ("REDIS_CLUSTER", is_cluster.to_string()),
+        ("AWS_ENDPOINT_URL_DYNAMODB", stores.dynamodb_url.clone()),
+        ("LOG_KEY", log_key()),
+        ("LOG_FOLDER", folder.join(request_log::FOLDER).display().to_string()),
     ];
-    let log = folder.join(request_log::FOLDER);
-    values.push(("LOG_KEY", log_key()));
-    values.extend(settings.logs_requests.then(|| ("LOG_FOLDER", log.display().to_string())));
     let queues =
         [("AWS_ENDPOINT_URL_SQS", sqs::PATH), ("WEBHOOK_QUEUE", sqs::WAITING), ("WEBHOOK_DEAD_LETTERS", sqs::DEAD)];
     values.extend(gateway.into_iter().flat_map(|url| queues.map(|(name, path)| (name, format!("{url}{path}")))));

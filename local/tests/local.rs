@@ -10,8 +10,8 @@ use local::data_dir::DataDir;
 use local::dynamodb::DynamoDb;
 use local::gateway::Gateway;
 use local::redis_server::RedisServer;
-use local::stack::{Settings, Stack};
-use local::{Ack, Entrance, Local, Options};
+use local::stack::{self, Stack, Stores};
+use local::{Local, Options};
 use shared::batching::Permits;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -82,9 +82,10 @@ async fn a_kept_stack_writes_its_stores_addresses_for_their_owner_only() {
         let options = Options { ephemeral: false, data_dir: folder.path().to_owned(), ..Options::ephemeral() };
         let local = Local::start(Options { redis_url, ..options }).await.unwrap();
         let expected = format!(
-            "TABLE_NAME='hongbao'\nCURRENCY='CNY'\nREDIS_URL='{}'\nREDIS_CLUSTER='false'\nAWS_ENDPOINT_URL_DYNAMODB='{}'\nLOG_KEY='local'\n",
+            "TABLE_NAME='hongbao'\nCURRENCY='CNY'\nREDIS_URL='{}'\nREDIS_CLUSTER='false'\nAWS_ENDPOINT_URL_DYNAMODB='{}'\nLOG_KEY='local'\nLOG_FOLDER='{}'\n",
             local.redis_url(),
-            local.dynamodb_url()
+            local.dynamodb_url(),
+            folder.path().canonicalize().unwrap().join("log").display()
         );
         assert_eq!(std::fs::read_to_string(&file).unwrap(), expected);
         assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
@@ -125,22 +126,10 @@ async fn the_embedded_ledger_receives_no_tokens_and_any_other_does() {
     let dynamodb = DynamoDb::start(None).await.unwrap();
     for ledger_is_embedded in [true, false] {
         let (dynamodb_url, heard) = overheard(address(&dynamodb.url()).to_owned()).await;
-        let settings = Settings {
-            redis_url: redis.url(),
-            redis_cluster: false,
-            dynamodb_url,
-            table: "hongbao".to_owned(),
-            ack: Ack::Ledger,
-            entrance: Entrance::Api,
-            ticket_key: None,
-            user_withdrawals: false,
-            logs_requests: false,
-            allowed_hosts: Vec::new(),
-            base_path: None,
-            ledger_is_embedded,
-            sandbox: None,
-        };
-        let stack = Arc::new(Stack::connect(settings, None).await.unwrap());
+        let (options, stores) =
+            (Options::ephemeral(), Stores { redis_url: redis.url(), dynamodb_url, ledger_is_embedded });
+        let config = stack::config(&options, &stores).unwrap();
+        let stack = Arc::new(Stack::connect(config, options, &stores, None, None).await.unwrap());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let gateway = Gateway::serve(listener, stack, Permits::new(10)).unwrap();
         for number in 0..DEPOSITS {

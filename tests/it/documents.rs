@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use local::{Entrance, Local, Options};
+use local::{Local, Options};
 use tests::walkthrough::{Shell, Step, assert_curl, blocks, console, matches, pasted, walk};
 
 use crate::contract::api::TICKET_KEY;
@@ -18,10 +18,10 @@ fn read(file: &str) -> String {
     read_to_string(repository(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
-async fn walked(entrance: Entrance, steps: impl FnOnce(&str) -> Vec<Step>) {
+async fn walked(steps: impl FnOnce(&str) -> Vec<Step>) {
     // The key that docs/INTEGRATE.md starts the stack with.
     let ticket_key = Some(format!(r#"{{"keys":[{TICKET_KEY}]}}"#));
-    let local = Local::start(Options { entrance, ticket_key, ..Options::ephemeral() }).await.unwrap();
+    let local = Local::start(Options { ticket_key, ..Options::ephemeral() }).await.unwrap();
     let url = local.url();
     let steps = steps(&url);
     // The shell blocks a thread; the stack needs this one.
@@ -33,13 +33,7 @@ async fn walked(entrance: Entrance, steps: impl FnOnce(&str) -> Vec<Step>) {
 async fn the_walkthrough_works() {
     let steps = console(&read("docs/INTEGRATE.md"));
     assert!(steps.len() > 15, "only {} commands", steps.len());
-    walked(Entrance::Api, |_| steps).await;
-}
-
-#[tokio::test]
-async fn the_walkthrough_works_behind_a_load_balancer() {
-    let steps = console(&read("docs/INTEGRATE.md"));
-    walked(Entrance::Alb, |_| steps).await;
+    walked(|_| steps).await;
 }
 
 #[tokio::test]
@@ -48,12 +42,12 @@ async fn the_walk_for_one_group_works_on_a_fresh_stack() {
     let section = page.split_once("\n## A packet for one group\n").unwrap().1.split_once("\n## ").unwrap().0;
     let steps = console(section);
     assert!(steps.len() >= 8, "only {} commands", steps.len());
-    walked(Entrance::Api, |_| steps).await;
+    walked(|_| steps).await;
 }
 
 #[tokio::test]
 async fn the_requests_of_the_readme_work() {
-    walked(Entrance::Api, |url| {
+    walked(|url| {
         let steps = pasted(&read("README.md").replace("http://127.0.0.1:3000", url));
         assert_eq!(steps.len(), 4, "deposit, send, grab, look");
         steps

@@ -2,24 +2,19 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use dynoxide::{Database, DynoxideError};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
-use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
-use hyper_util::server::graceful::GracefulShutdown;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::TcpListener;
-use tokio::time::sleep;
 
 use crate::gateway::names::Names;
+use crate::http_server;
 
 /// The largest body that `DynamoDB` takes.
 const BODY_BYTES_MAX: usize = 16 << 20;
@@ -27,39 +22,15 @@ const TARGET: &str = "x-amz-target";
 /// Those of the table and those of its stream.
 const TARGET_PREFIXES: [&str; 2] = ["DynamoDB_20120810.", "DynamoDBStreams_20120810."];
 const JSON: HeaderValue = HeaderValue::from_static("application/x-amz-json-1.0");
-/// How long to wait when no connection can be accepted, for example without free file descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 /// Serves the database until `stop`, and then finishes the open requests.
 pub async fn serve(listener: TcpListener, database: Database, stop: impl Future<Output = ()>) -> io::Result<()> {
     let names = Arc::new(Names::of_program(listener.local_addr()?));
-    let connections = GracefulShutdown::new();
-    let mut stop = pin!(stop);
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = &mut stop => break,
-        };
-        let Ok((socket, _)) = accepted else {
-            sleep(ACCEPT_PAUSE).await;
-            continue;
-        };
-        let _ = socket.set_nodelay(true);
+    let answer = move |request| {
         let (database, names) = (database.clone(), Arc::clone(&names));
-        let service = service_fn(move |request| {
-            let (database, names) = (database.clone(), Arc::clone(&names));
-            async move { Ok::<_, Infallible>(answer(&database, &names, request).await) }
-        });
-        let connection = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(socket), service);
-        let connection = connections.watch(connection);
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection to the database ended");
-            }
-        });
-    }
-    drop(listener);
-    connections.shutdown().await;
+        async move { Ok::<_, Infallible>(answer(&database, &names, request).await) }
+    };
+    http_server::serve(listener, stop, answer).await;
     Ok(())
 }
 

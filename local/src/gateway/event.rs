@@ -100,20 +100,15 @@ pub fn event(parts: Parts, raw_path: &str, matched: Match, body: &[u8], origin: 
     event
 }
 
-/// The handler's request for an event, by the same conversion that runs on AWS.
+/// The handler's request for an event, by the same conversion that runs on AWS, with what Lambda says of the call.
 #[must_use]
 pub fn request(event: ApiGatewayV2httpRequest, request_id: &str) -> Request {
-    with_context(LambdaRequest::ApiGatewayV2(event), request_id)
-}
-
-/// The same for an event of either kind, with what Lambda says of the call.
-pub(super) fn with_context(event: LambdaRequest, request_id: &str) -> Request {
     let mut context = Context::default();
     request_id.clone_into(&mut context.request_id);
     let end = SystemTime::now() + FUNCTION_TIMEOUT;
     let end = end.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     context.deadline = u64::try_from(end.as_millis()).unwrap_or(u64::MAX);
-    Request::from(event).with_lambda_context(context)
+    Request::from(LambdaRequest::ApiGatewayV2(event)).with_lambda_context(context)
 }
 
 /// Replaces the authorizers. The operator's routes count as signed with IAM. On other routes the header stands for a token with this

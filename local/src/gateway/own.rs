@@ -12,6 +12,7 @@ use lambda_http::Body;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shared::http::{Code, ROUTES, whole};
+use shared::ports::Clock as _;
 
 use super::{Failed, Invoke, problem};
 use crate::sandbox::{ADVANCE_MAX, Rule, Sandbox};
@@ -94,16 +95,16 @@ impl Own {
         is_write: bool,
         body: &[u8],
     ) -> Response<Body> {
-        let now = || json!({"now": sandbox.now().to_string()});
+        let now = || json!({"now": sandbox.clock.now().to_string()});
         let done = match self {
             Self::Faults if is_write => match rules(body) {
                 Ok(rules) => {
-                    sandbox.set_faults(rules);
-                    Ok(json!(sandbox.faults()))
+                    sandbox.dice.set(rules);
+                    Ok(json!(sandbox.dice.rules()))
                 }
                 Err(error) => return problem::of(id, Code::InvalidRequest, &error),
             },
-            Self::Faults => Ok(json!(sandbox.faults())),
+            Self::Faults => Ok(json!(sandbox.dice.rules())),
             Self::Reset => stack.reset(sandbox).await.map(|()| now()),
             _ if !is_write => Ok(now()),
             _ => {
@@ -112,7 +113,7 @@ impl Own {
                     return problem::of(id, Code::InvalidRequest, &expected);
                 };
                 let advanced = stack.advance(sandbox, by).await;
-                advanced.map(|delivered| json!({"now": sandbox.now().to_string(), "delivered": delivered}))
+                advanced.map(|delivered| json!({"now": sandbox.clock.now().to_string(), "delivered": delivered}))
             }
         };
         done.map_or_else(|failed| undone(id, "the sandbox", &failed), |answer| json_response(&answer))

@@ -2,7 +2,6 @@
 //!
 //! Replaces S3 and `CloudFront`. Only the page's files are answered here; all other paths belong to the API.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::Write;
 use std::sync::OnceLock;
@@ -10,8 +9,8 @@ use std::sync::OnceLock;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::header::{
-    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HOST,
-    REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, REFERRER_POLICY,
+    VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
@@ -19,8 +18,9 @@ use lambda_http::Body;
 use rust_embed::{EmbeddedFile, RustEmbed};
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use shared::domain::Limits;
 use shared::http::names_tag;
+
+use super::Settings;
 
 /// The page's content security policy: it allows only the page's own files and the API.
 pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
@@ -35,8 +35,6 @@ const CONFIG: &str = "/config.json";
 const PACKET: &str = "packet.html";
 /// What the page is called, and its icons, where a user installs it.
 const MANIFEST: &str = "manifest.webmanifest";
-/// How the pages name their preview picture. Chats want its whole address.
-const PICTURES: [&str; 2] = ["content=\"../v-", "content=\"v-"];
 const COVERS: &str = "assets/covers/";
 const CONTENT_TYPES: [(&str, &str); 6] = [
     ("html", "text/html; charset=utf-8"),
@@ -51,10 +49,6 @@ const FOR_EVER: &str = "public, max-age=31536000, immutable";
 /// For a file that changes under the same name: a browser must validate its copy at each use.
 const VALIDATED: &str = "no-cache";
 
-/// What a proxy in front of the gateway says about the address that the browser knows.
-const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
-const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-
 #[derive(RustEmbed)]
 #[folder = "../web"]
 struct Page;
@@ -65,17 +59,7 @@ struct Page;
 #[prefix = "client/"]
 struct Client;
 
-/// What the page shows of the deployment's settings.
-#[derive(Debug, Default)]
-pub struct Settings {
-    /// What can be sent, and asked for.
-    pub limits: Limits,
-    /// Whether users can ask for withdrawals.
-    pub user_withdrawals: bool,
-}
-
 /// A file of the page, ready to be sent.
-#[derive(Clone)]
 struct Ready {
     content_type: &'static str,
     tag: String,
@@ -84,49 +68,17 @@ struct Ready {
     gzip: Option<Vec<u8>>,
 }
 
-impl Ready {
-    fn new(content_type: &'static str, plain: Vec<u8>) -> Self {
-        let gzip = compressed(&plain).filter(|gzip| gzip.len() < plain.len());
-        Self { content_type, tag: hex::encode(&Sha256::digest(&plain)[..16]), plain, gzip }
-    }
-
-    /// The file as it is sent under the request's own address, which the HTML names.
-    fn at(&self, parts: &Parts, base_path: &str) -> Cow<'_, Self> {
-        let html = std::str::from_utf8(&self.plain).ok().filter(|_| self.content_type.starts_with("text/html"));
-        let Some((html, folder)) = html.zip(folder_of(parts, base_path)) else { return Cow::Borrowed(self) };
-        let whole = format!("content=\"{folder}v-");
-        let html = PICTURES.iter().fold(html.to_owned(), |html, start| html.replace(start, &whole));
-        Cow::Owned(Self::new(self.content_type, html.into_bytes()))
-    }
-}
-
-/// The address of the page's folder, as the user's browser knows it: behind a proxy that proxy's, if it says so. `None` if it is no
-/// plain address.
-fn folder_of(parts: &Parts, base_path: &str) -> Option<String> {
-    let text = |name: &HeaderName| parts.headers.get(name).and_then(|value| value.to_str().ok());
-    let scheme = text(&FORWARDED_PROTO).unwrap_or("http");
-    let host = text(&FORWARDED_HOST).or_else(|| text(&HOST))?;
-    let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~:[]".contains(&byte));
-    let is_known = matches!(scheme, "http" | "https") && is_plain(host);
-    is_known.then(|| format!("{scheme}://{host}{base_path}/"))
-}
-
 /// The answer to a request for a file of the page; `None` for other requests.
-pub fn answer(
-    parts: &Parts,
-    raw_path: &str,
-    base_path: &str,
-    settings: impl FnOnce() -> Settings,
-) -> Option<Response<Body>> {
+pub fn answer(parts: &Parts, raw_path: &str, settings: &Settings) -> Option<Response<Body>> {
     if parts.method != Method::GET && parts.method != Method::HEAD {
         return None;
     }
     if raw_path == CONFIG {
-        return Some(config(&settings(), base_path));
+        return Some(config(settings));
     }
     let ready = ready();
     let (name, caching) = file_name(raw_path, &ready.version)?;
-    let file = ready.files.get(name)?.at(parts, base_path);
+    let file = ready.files.get(name)?;
     let takes_gzip = parts.headers.get_all(ACCEPT_ENCODING).iter().any(names_gzip);
     let (bytes, suffix) = match &file.gzip {
         Some(gzip) if takes_gzip => (gzip, "-gzip"),
@@ -203,7 +155,7 @@ fn protect(headers: &mut HeaderMap) {
 }
 
 /// The deployment's settings for the page.
-fn config(Settings { limits, user_withdrawals }: &Settings, base_path: &str) -> Response<Body> {
+fn config(Settings { limits, user_withdrawals, base_path, .. }: &Settings) -> Response<Body> {
     let config = json!({
         "auth": {"kind": "local", "users": USERS},
         "api": base_path,
@@ -265,7 +217,8 @@ fn prepare(name: &str, file: &EmbeddedFile, version: &str) -> Option<Ready> {
     let (_, content_type) = CONTENT_TYPES.into_iter().find(|(known, _)| *known == extension)?;
     let plain =
         if matches!(extension, "html" | "webmanifest") { versioned(&file.data, version)? } else { file.data.to_vec() };
-    Some(Ready::new(content_type, plain))
+    let gzip = compressed(&plain).filter(|gzip| gzip.len() < plain.len());
+    Some(Ready { content_type, tag: hex::encode(&Sha256::digest(&plain)[..16]), plain, gzip })
 }
 
 /// The HTML or the manifest, with its files in the folder of this version.
@@ -298,7 +251,7 @@ mod tests {
             request = request.header(name, *value);
         }
         let (parts, ()) = request.body(()).unwrap().into_parts();
-        answer(&parts, path, "", Settings::default)
+        answer(&parts, path, &Settings::default())
     }
 
     #[test]
@@ -333,39 +286,6 @@ mod tests {
     }
 
     #[test]
-    fn the_picture_of_a_link_has_a_whole_address_wherever_the_page_is_served_from() {
-        let (host, proxy, scheme) = (HOST, FORWARDED_HOST, FORWARDED_PROTO);
-        let pages = [("/p/01JZZZZZZZZZZZZZZZZZZZZZZZ", "../"), ("/", "")];
-        for (base_path, headers, folder) in [
-            ("", vec![(&host, "127.0.0.1:3000")], "http://127.0.0.1:3000/"),
-            ("", vec![(&host, "[::1]:3000")], "http://[::1]:3000/"),
-            ("/hongbao", vec![(&host, "localhost:3000")], "http://localhost:3000/hongbao/"),
-            ("", vec![(&host, "localhost"), (&proxy, "red.example"), (&scheme, "https")], "https://red.example/"),
-            // Nothing that is no address gets into the page.
-            ("", vec![(&host, "localhost"), (&proxy, "a\"><script>")], ""),
-            ("", vec![(&host, "localhost"), (&proxy, "red.example/evil")], ""),
-            ("", vec![(&host, "localhost"), (&scheme, "javascript")], ""),
-            ("", vec![], ""),
-        ] {
-            for (path, up) in pages {
-                let mut request = Request::get(path);
-                for (name, value) in &headers {
-                    request = request.header(*name, *value);
-                }
-                let (parts, ()) = request.body(()).unwrap().into_parts();
-                let page = answer(&parts, path, base_path, Settings::default).unwrap();
-                let html = std::str::from_utf8(page.body()).unwrap();
-                let folder = if folder.is_empty() { up } else { folder };
-                let picture = format!("content=\"{folder}{}/assets/preview.png\"", ready().version);
-                assert!(html.contains(&picture), "{picture}: {headers:?}");
-                assert_eq!(html.matches("preview.png").count(), 1);
-                let tag = page.headers()[ETAG].to_str().unwrap().trim_matches('"').to_owned();
-                assert_eq!(tag, hex::encode(&Sha256::digest(html)[..16]), "another page has another tag");
-            }
-        }
-    }
-
-    #[test]
     fn the_manifest_names_icons_that_are_served() {
         let manifest = get("/manifest.webmanifest", &[]).unwrap();
         assert_eq!(manifest.headers()[CONTENT_TYPE], "application/manifest+json");
@@ -388,7 +308,7 @@ mod tests {
             assert!(get(path, &[]).is_none(), "{path}");
         }
         let (parts, ()) = Request::post("/").body(()).unwrap().into_parts();
-        assert!(answer(&parts, "/", "", Settings::default).is_none());
+        assert!(answer(&parts, "/", &Settings::default()).is_none());
     }
 
     #[test]
@@ -413,7 +333,7 @@ mod tests {
         assert_eq!(config["auth"]["kind"], "local");
         assert_eq!(config["covers"], json!(["plain", "birthday", "spring", "wedding"]));
         assert_eq!(config["withdrawals"], false);
-        let response = super::config(&Settings { user_withdrawals: true, ..Settings::default() }, "");
+        let response = super::config(&Settings { user_withdrawals: true, ..Settings::default() });
         let config: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
         assert_eq!(config["withdrawals"], true);
     }

@@ -9,15 +9,12 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
 use jiff::Timestamp;
 use lambda_http::Body;
 use serde_json::json;
 use shared::batching::{Permit, Permits};
 use shared::http::{Code, REQUEST_ID};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -25,21 +22,16 @@ use tokio::time::{sleep, timeout};
 use super::event::{self, Origin};
 use super::names::{Names, NotOurs};
 use super::own::{Own, json_response};
-use super::{Entrance, Invoke, balancer, page, problem, routes};
+use super::{Invoke, Settings, page, problem, routes};
+use crate::http_server;
 use crate::sandbox::{End, Fate};
 
 /// The largest body that is passed on: well above any route's limit, so that the functions check their own limits.
 pub const BODY_BYTES_MAX: usize = 1 << 20;
 /// How much of a larger body is read. A client that is still sending does not read the answer.
 const BODY_BYTES_READ: usize = 32 << 20;
-/// How long a connection may take from its start, or from its last answer, to the end of a request's headers. This bounds slow
-/// headers and idle connections alike: hyper has one timer for both. Clients with a pool close idle connections earlier, so
-/// that they seldom use one that is just closing.
-const NEXT_HEADERS_WITHIN: Duration = Duration::from_mins(2);
 /// How long the whole body of a request may take.
 const BODY_WITHIN: Duration = Duration::from_secs(10);
-/// How long to wait when no connection can be accepted, for example without free file descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 const HEALTH: &str = "/_local/health";
 const FAULT: &str = "A fault of the sandbox: --faults or /_local/faults asked for it.";
@@ -64,7 +56,7 @@ impl Gateway {
     pub fn serve<S: Invoke>(listener: TcpListener, stack: Arc<S>, limiter: Permits) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let (stop, stopped) = oneshot::channel();
-        let server = tokio::spawn(accept(listener, stack, limiter, address, stopped));
+        let server = tokio::spawn(run_until(stopped, listener, stack, limiter, address));
         Ok(Self { address, stop, server })
     }
 
@@ -87,6 +79,7 @@ impl Gateway {
 /// Shared by all requests.
 struct Shared<S> {
     stack: Arc<S>,
+    settings: Settings,
     address: SocketAddr,
     names: Names,
     requests: AtomicU64,
@@ -101,80 +94,49 @@ impl<S> Shared<S> {
     }
 }
 
-async fn accept<S: Invoke>(
+async fn run_until<S: Invoke>(
+    stopped: oneshot::Receiver<()>,
     listener: TcpListener,
     stack: Arc<S>,
     limiter: Permits,
     address: SocketAddr,
-    mut stopped: oneshot::Receiver<()>,
 ) {
     let (under_way, mut all_ended) = mpsc::channel(1);
-    let names = Names::new(address, stack.allowed_hosts());
-    let shared = Arc::new(Shared { stack, address, names, requests: AtomicU64::new(0), limiter, under_way });
-    let connections = GracefulShutdown::new();
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            _ = &mut stopped => break,
-        };
-        match accepted {
-            Ok((socket, _)) => serve_connection(socket, &shared, &connections),
-            Err(error) => {
-                tracing::warn!(%error, "a connection can't be accepted");
-                sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
-    drop(listener);
-    connections.shutdown().await;
-    drop(shared);
+    let settings = stack.settings();
+    let names = Names::new(address, &settings.allowed_hosts);
+    let shared = Arc::new(Shared { stack, settings, address, names, requests: AtomicU64::new(0), limiter, under_way });
+    http_server::serve(listener, async { drop(stopped.await) }, move |request| receive(Arc::clone(&shared), request))
+        .await;
     all_ended.recv().await;
 }
 
-fn serve_connection<S: Invoke>(socket: TcpStream, shared: &Arc<Shared<S>>, connections: &GracefulShutdown) {
-    if let Err(error) = socket.set_nodelay(true) {
-        tracing::debug!(%error, "a connection without TCP_NODELAY");
+/// Answers a request if it is one of the stack's own.
+async fn receive<S: Invoke>(
+    shared: Arc<Shared<S>>,
+    request: http::Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, Lost> {
+    let (mut parts, body) = request.into_parts();
+    let mut request_id = shared.request_id();
+    let elsewhere = elsewhere(&shared.settings.base_path, &mut parts, &request_id);
+    let mut response = match shared.names.check(&parts) {
+        Err(NotOurs::Host) => problem::own(
+            &request_id,
+            StatusCode::MISDIRECTED_REQUEST,
+            "misdirected",
+            "The local stack answers only under its own address.",
+        ),
+        Err(NotOurs::Origin) => {
+            problem::of(&request_id, Code::Forbidden, "The local stack takes no requests of other sites' pages.")
+        }
+        Ok(()) => match elsewhere {
+            Some(elsewhere) => elsewhere,
+            None => answer(shared, &mut request_id, parts, body).await?,
+        },
+    };
+    if let Ok(id) = HeaderValue::from_str(&request_id) {
+        response.headers_mut().insert(REQUEST_ID, id);
     }
-    let shared = Arc::clone(shared);
-    let service = service_fn(move |request: http::Request<Incoming>| {
-        let shared = Arc::clone(&shared);
-        async move {
-            let (mut parts, body) = request.into_parts();
-            let mut request_id = shared.request_id();
-            let elsewhere = elsewhere(shared.stack.base_path(), &mut parts, &request_id);
-            let mut response = match shared.names.check(&parts) {
-                Err(NotOurs::Host) => problem::own(
-                    &request_id,
-                    StatusCode::MISDIRECTED_REQUEST,
-                    "misdirected",
-                    "The local stack answers only under its own address.",
-                ),
-                Err(NotOurs::Origin) => problem::of(
-                    &request_id,
-                    Code::Forbidden,
-                    "The local stack takes no requests of other sites' pages.",
-                ),
-                Ok(()) => match elsewhere {
-                    Some(elsewhere) => elsewhere,
-                    None => answer(shared, &mut request_id, parts, body).await?,
-                },
-            };
-            if let Ok(id) = HeaderValue::from_str(&request_id) {
-                response.headers_mut().insert(REQUEST_ID, id);
-            }
-            Ok::<_, Lost>(to_hyper(response))
-        }
-    });
-    let connection = hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(NEXT_HEADERS_WITHIN)
-        .serve_connection(TokioIo::new(socket), service);
-    let connection = connections.watch(connection);
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "a connection broke");
-        }
-    });
+    Ok(to_hyper(response))
 }
 
 /// Takes the base path from a request's address, as a mapping of API Gateway does before it chooses a route. Returns the answer to a
@@ -224,9 +186,7 @@ async fn answer<S: Invoke>(
         let id = request_id.clone();
         return Ok(run(&shared, permit, request_id, |stack| own.answer(stack, id, parts, body)).await);
     }
-    let settings =
-        || page::Settings { limits: shared.stack.limits(), user_withdrawals: shared.stack.user_withdrawals() };
-    if let Some(file) = page::answer(&parts, &raw_path, shared.stack.base_path(), settings) {
+    if let Some(file) = page::answer(&parts, &raw_path, &shared.settings) {
         return Ok(file);
     }
     let matched = routes::find(parts.method.as_str(), &raw_path);
@@ -234,7 +194,7 @@ async fn answer<S: Invoke>(
         if let Some(id) = sandbox.begin() {
             *request_id = id;
         }
-        sandbox.fate(&matched.key, event::user(&parts, &matched))
+        sandbox.dice.fate(&matched.key, event::user(&parts, &matched))
     });
     let Fate { pause, end } = fate.unwrap_or_default();
     sleep(pause).await;
@@ -242,14 +202,8 @@ async fn answer<S: Invoke>(
         return Ok(problem::unavailable(request_id, FAULT));
     }
     let function = matched.function;
-    let base_path = shared.stack.base_path();
-    let request = match shared.stack.entrance() {
-        Entrance::Alb if balancer::has_rule(parts.uri.path()) => balancer::request(parts, &body, request_id),
-        _ => {
-            let origin = Origin { server: shared.address, base_path, request_id };
-            event::request(event::event(parts, &raw_path, matched, &body, origin), request_id)
-        }
-    };
+    let origin = Origin { server: shared.address, base_path: &shared.settings.base_path, request_id };
+    let request = event::request(event::event(parts, &raw_path, matched, &body, origin), request_id);
     let mut response =
         run(&shared, permit, request_id, |stack| async move { stack.call(function, request).await }).await;
     if response.headers().contains_key(VARY) {

@@ -9,45 +9,36 @@ mod server;
 use std::sync::Arc;
 use std::time::Duration;
 
-use shared::domain::Timestamp;
 use shared::memory::{Keyspace, MemoryServer};
-use shared::ports::{Clock as _, Entropy, System};
+use shared::ports::{Entropy, System};
 use shared::wiring::Environment;
 
 pub use clock::MovableClock;
-pub use faults::{End, Fate, Faults, Rule};
+pub use faults::{Dice, End, Fate, Faults, Rule};
 pub use seeded::Seeded;
 pub use server::HotServer;
 
 /// How far a sandbox's clock can be moved at once.
 pub const ADVANCE_MAX: Duration = Duration::from_hours(366 * 24);
 
-/// What is asked of a sandbox.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Settings {
-    /// The seed of everything random. With it the clock stands still between requests.
-    pub seed: Option<u64>,
-    /// What goes wrong.
-    pub faults: Faults,
-}
-
 /// A sandbox.
 #[derive(Debug)]
 pub struct Sandbox {
-    clock: Arc<MovableClock>,
+    /// Its clock.
+    pub clock: Arc<MovableClock>,
+    /// What goes wrong.
+    pub dice: Dice,
     entropy: Option<Arc<Seeded>>,
-    faults: faults::Dice,
     redis: Arc<MemoryServer>,
 }
 
 impl Sandbox {
-    /// An empty one.
+    /// An empty one. With a seed of everything random, the clock stands still between requests.
     #[must_use]
-    pub fn new(settings: Settings) -> Self {
-        let Settings { seed, faults } = settings;
+    pub fn new(seed: Option<u64>, faults: Faults) -> Self {
         let clock = Arc::new(MovableClock::new(seed.is_some()));
         let redis = Arc::new(MemoryServer::new(Arc::clone(&clock) as _));
-        Self { clock, entropy: seed.map(Seeded::new).map(Arc::new), faults: faults::Dice::new(faults, seed), redis }
+        Self { clock, dice: Dice::new(faults, seed), entropy: seed.map(Seeded::new).map(Arc::new), redis }
     }
 
     /// Whether its answers are the same each time.
@@ -75,39 +66,11 @@ impl Sandbox {
         self.is_seeded().then(|| format!("{:x}-0", self.clock.tick().ms()))
     }
 
-    /// What becomes of the next request, which is for this route, and by or for this user.
-    #[must_use]
-    pub fn fate(&self, route: &str, user: Option<&str>) -> Fate {
-        self.faults.fate(route, user)
-    }
-
-    /// Which requests go wrong, and how.
-    #[must_use]
-    pub fn faults(&self) -> Vec<Rule> {
-        self.faults.rules()
-    }
-
-    /// Replaces that.
-    pub fn set_faults(&self, rules: Vec<Rule>) {
-        self.faults.set(rules);
-    }
-
-    /// The time.
-    #[must_use]
-    pub fn now(&self) -> Timestamp {
-        self.clock.now()
-    }
-
-    /// Moves the clock.
-    pub fn advance(&self, by: Duration) {
-        self.clock.advance(by);
-    }
-
     /// Forgets all it had, and starts its clock, its randomness and its faults anew.
     pub fn reset(&self) {
         self.redis.restore(&Keyspace::default());
         self.clock.reset();
-        self.faults.reset();
+        self.dice.reset();
         if let Some(seeded) = &self.entropy {
             seeded.reset();
         }

@@ -18,7 +18,7 @@ use std::time::Duration;
 use futures::future::try_join_all;
 use notify::{Receiver, ReceiverError, SecretError, Secrets, Webhook};
 use publish::Publisher;
-use shared::config::WebhookAddresses;
+use shared::config::{Config, WebhookAddresses};
 use shared::dynamodb::SdkTable;
 use shared::events::batch::{Answer, Batch};
 use shared::ledger::Ledger;
@@ -58,15 +58,6 @@ pub enum WebhooksError {
     Queue(#[from] QueueError),
 }
 
-/// A queue and its receiver, before anything is delivered.
-#[derive(Debug)]
-pub struct Prepared {
-    queue: Arc<Queue>,
-    webhook: Webhook,
-    watch: Watch,
-    changes: UnboundedReceiver<Change>,
-}
-
 /// Running deliveries.
 #[derive(Debug)]
 pub struct Webhooks {
@@ -74,45 +65,37 @@ pub struct Webhooks {
     tasks: [JoinHandle<()>; 2],
 }
 
-impl Prepared {
-    /// Opens the queue in `folder`, or one in memory. Dead letters of before are tried again.
-    pub fn open(
+impl Webhooks {
+    /// Opens the queue in `folder`, or one in memory, and delivers the events of changes of `table` until it is stopped. Dead letters of
+    /// before are tried again. Returns what watches the transactions of a `DynamoDB` client.
+    pub fn start(
         folder: Option<&Path>,
         url: &str,
         secret: &str,
-        rule: WebhookAddresses,
+        config: &Config,
         clock: Arc<dyn Clock>,
-    ) -> Result<Self, WebhooksError> {
-        let receiver = Receiver::new(url, rule, true)?;
-        let webhook = Webhook::new(receiver, Secret::Given(Arc::new(Secrets::parse(secret)?)));
+        table: SdkTable,
+    ) -> Result<(Self, Watch), WebhooksError> {
+        // This machine itself may be their receiver.
+        let rule = match config.webhooks.addresses {
+            WebhookAddresses::Public => WebhookAddresses::PublicOrLoopback,
+            rule => rule,
+        };
+        let webhook = Webhook::new(Receiver::new(url, rule, true)?, Secret::Given(Arc::new(Secrets::parse(secret)?)));
         let queue = Arc::new(Queue::open(folder.map(|folder| folder.join(FILE)).as_deref(), clock)?);
         let (committed, changes) = unbounded_channel();
         let watch = Watch { committed, queue: Arc::clone(&queue) };
-        Ok(Self { queue, webhook, watch, changes })
-    }
-
-    /// The queue, and what watches the transactions of a `DynamoDB` client for it.
-    #[must_use]
-    pub fn watched(&self) -> (Arc<Queue>, Watch) {
-        (Arc::clone(&self.queue), self.watch.clone())
-    }
-
-    /// Delivers the events of changes of `table` until it is stopped.
-    #[must_use]
-    pub fn start(self, table: SdkTable, currency: String) -> Webhooks {
         let (stop, stopped) = signal::channel(false);
-        let Self { queue, webhook, changes, .. } = self;
         let ledger = Arc::new(Ledger::new(table.clone(), Arc::new(System)));
+        let currency = config.policy.currency.clone();
         let publisher = Publisher { currency, target: Arc::clone(&queue) as _, aside: None };
         let tasks = [
             tokio::spawn(publish_all(changes, table, publisher, Arc::clone(&queue), stopped.clone())),
             tokio::spawn(deliver(queue, Arc::new(webhook), ledger, stopped)),
         ];
-        Webhooks { stop, tasks }
+        Ok((Self { stop, tasks }, watch))
     }
-}
 
-impl Webhooks {
     /// Ends the deliveries.
     pub async fn stop(self) {
         let _ = self.stop.send(true);

@@ -41,7 +41,7 @@ enum Part {
 #[derive(Clone, Debug)]
 pub struct Watch {
     pub(super) committed: UnboundedSender<Change>,
-    pub(super) queue: Arc<Queue>,
+    pub(crate) queue: Arc<Queue>,
 }
 
 impl Intercept for Watch {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use futures::future::BoxFuture;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use local::{Entrance, Local, Options};
+use local::{Local, Options};
 use serde_json::{Value, json};
 use shared::redis::test_server::poll;
 use shared::wiring::dynamodb_at;
@@ -43,14 +43,9 @@ impl Api {
         Self::start_with(Options::ephemeral()).await
     }
 
-    /// A stack behind API Gateway, and one whose users come through a load balancer: what both do alike.
-    pub async fn through_each_entrance() -> [Self; 2] {
-        let [gateway, balancer] = [Entrance::Api, Entrance::Alb].map(|entrance| Options {
-            entrance,
-            user_withdrawals: true,
-            ..Options::ephemeral()
-        });
-        [Self::taking_tickets(gateway).await, Self::taking_tickets(balancer).await]
+    /// A stack that does all that the document has.
+    pub async fn with_everything() -> Self {
+        Self::taking_tickets(Options { user_withdrawals: true, ..Options::ephemeral() }).await
     }
 
     /// A stack that knows [`TICKET_KEY`].

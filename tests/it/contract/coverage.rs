@@ -148,38 +148,37 @@ fn requests<'a>(api: &'a Api, status: &str, names: &Names<'_>) -> Vec<Call<'a>> 
 
 #[tokio::test]
 async fn every_documented_status_and_every_example_of_a_problem_is_seen() {
-    for api in Api::through_each_entrance().await {
-        let mut tour = Tour::default();
-        api.fund("alice", 1_000).await;
-        let open = api.packet("sender", "open", &random(100, 2)).await;
-        let alice = Names { user: "alice", packet: &open };
-        // The second time they are repetitions.
-        for _ in 0..2 {
-            tour.all(requests(&api, "405", &alice)).await;
-        }
-        tour.all(requests(&api, "304", &alice).into_iter().map(|call| call.header("if-none-match", "*"))).await;
-        refused(&mut tour, &api, &alice).await;
-        guarded(&mut tour, &api).await;
-        Box::pin(not_the_operator(&mut tour, &api, &alice)).await;
-        broken(&mut tour, &api).await;
-        without_a_ledger(&mut tour).await;
-        Box::pin(above_the_daily_limit(&mut tour, &api)).await;
-        paused(&mut tour, &api).await;
-        Box::pin(withdrawals(&mut tour, &api)).await;
-
-        for operation in SPEC.operations() {
-            for status in operation.value["responses"].as_object().unwrap().keys() {
-                let status: u16 = status.parse().unwrap();
-                let is_seen = tour.seen.contains(&(operation.id.to_owned(), status));
-                assert_eq!(is_seen, is_caused_here(operation.id, status), "{} {status}", operation.id);
-            }
-        }
-        let mut examples = Vec::new();
-        problems_in(&SPEC.document, &mut examples);
-        assert!(examples.len() > 15, "only {}", examples.len());
-        let never: Vec<&Value> = examples.iter().filter(|problem| !tour.problems.contains(problem)).collect();
-        assert!(never.is_empty(), "examples that no answer equals: {}", serde_json::to_string_pretty(&never).unwrap());
+    let api = Api::with_everything().await;
+    let mut tour = Tour::default();
+    api.fund("alice", 1_000).await;
+    let open = api.packet("sender", "open", &random(100, 2)).await;
+    let alice = Names { user: "alice", packet: &open };
+    // The second time they are repetitions.
+    for _ in 0..2 {
+        tour.all(requests(&api, "405", &alice)).await;
     }
+    tour.all(requests(&api, "304", &alice).into_iter().map(|call| call.header("if-none-match", "*"))).await;
+    refused(&mut tour, &api, &alice).await;
+    guarded(&mut tour, &api).await;
+    Box::pin(not_the_operator(&mut tour, &api, &alice)).await;
+    broken(&mut tour, &api).await;
+    without_a_ledger(&mut tour).await;
+    Box::pin(above_the_daily_limit(&mut tour, &api)).await;
+    paused(&mut tour, &api).await;
+    Box::pin(withdrawals(&mut tour, &api)).await;
+
+    for operation in SPEC.operations() {
+        for status in operation.value["responses"].as_object().unwrap().keys() {
+            let status: u16 = status.parse().unwrap();
+            let is_seen = tour.seen.contains(&(operation.id.to_owned(), status));
+            assert_eq!(is_seen, is_caused_here(operation.id, status), "{} {status}", operation.id);
+        }
+    }
+    let mut examples = Vec::new();
+    problems_in(&SPEC.document, &mut examples);
+    assert!(examples.len() > 15, "only {}", examples.len());
+    let never: Vec<&Value> = examples.iter().filter(|problem| !tour.problems.contains(problem)).collect();
+    assert!(never.is_empty(), "examples that no answer equals: {}", serde_json::to_string_pretty(&never).unwrap());
 }
 
 /// Collects every example value that is a problem.
@@ -450,49 +449,47 @@ fn every_answer_and_every_parameter_has_an_example_that_fits_its_schema() {
 
 #[tokio::test]
 async fn every_example_of_a_request_is_accepted() {
-    for api in Api::through_each_entrance().await {
-        api.fund("alice", 1_000_000).await;
-        let packet = api.packet("sender", "k", &random(1_000, 10)).await;
-        let mut sent = 0;
-        for operation in SPEC.operations() {
-            let Some(request) = operation.value.get("requestBody") else { continue };
-            for (_, media) in contents(SPEC.resolve(request)) {
-                for (name, example) in examples(media) {
-                    fits(name, &media["schema"], example);
-                    let mut example = example.clone();
-                    if let Some(starts_at) = example.get_mut("starts_at").filter(|starts_at| !starts_at.is_null()) {
-                        // The document's is past one day.
-                        *starts_at = System.now().after(Duration::from_hours(1)).to_string().into();
-                    }
-                    let key = format!("{}-{name}", operation.id);
-                    let path = operation.path.replace("{packet_id}", &packet).replace(['{', '}'], "");
-                    let user = format!("user-{name}");
-                    let caller = if operation.id == "sendPacket" { "alice" } else { &user };
-                    let path =
-                        if operation.id == "sendPacketForUser" { path.replace("user_id", "alice") } else { path };
-                    // The other examples are of users who are not suspended.
-                    let path = if operation.id == "suspendUser" { path.replace("user_id", "mallory") } else { path };
-                    let path = path.replace("withdrawal_id", name);
-                    let query = if operation.id == "closeReference" { "?sender_id=alice" } else { "" };
-                    let path = format!("{path}{query}");
-                    match operation.id {
-                        "withdraw" => api.fund("user_id", example["amount"].as_u64().unwrap()).await,
-                        "askWithdrawal" => api.fund(&user, example["amount"].as_u64().unwrap()).await,
-                        "postWithdrawal" | "voidWithdrawal" => {
-                            api.fund("user_id", 300).await;
-                            let reserve = api.put(path.replace("/post", "").replace("/void", ""));
-                            reserve.json(&json!({"amount": 300, "pending": true})).await.expect(201);
-                        }
-                        _ => {}
-                    }
-                    let answer = api.call(operation.method, path).by(caller).key(&key).json(&example).await;
-                    assert!(answer.status == 201 || answer.status == 200, "{name}: {}", answer.describe());
-                    sent += 1;
+    let api = Api::with_everything().await;
+    api.fund("alice", 1_000_000).await;
+    let packet = api.packet("sender", "k", &random(1_000, 10)).await;
+    let mut sent = 0;
+    for operation in SPEC.operations() {
+        let Some(request) = operation.value.get("requestBody") else { continue };
+        for (_, media) in contents(SPEC.resolve(request)) {
+            for (name, example) in examples(media) {
+                fits(name, &media["schema"], example);
+                let mut example = example.clone();
+                if let Some(starts_at) = example.get_mut("starts_at").filter(|starts_at| !starts_at.is_null()) {
+                    // The document's is past one day.
+                    *starts_at = System.now().after(Duration::from_hours(1)).to_string().into();
                 }
+                let key = format!("{}-{name}", operation.id);
+                let path = operation.path.replace("{packet_id}", &packet).replace(['{', '}'], "");
+                let user = format!("user-{name}");
+                let caller = if operation.id == "sendPacket" { "alice" } else { &user };
+                let path = if operation.id == "sendPacketForUser" { path.replace("user_id", "alice") } else { path };
+                // The other examples are of users who are not suspended.
+                let path = if operation.id == "suspendUser" { path.replace("user_id", "mallory") } else { path };
+                let path = path.replace("withdrawal_id", name);
+                let query = if operation.id == "closeReference" { "?sender_id=alice" } else { "" };
+                let path = format!("{path}{query}");
+                match operation.id {
+                    "withdraw" => api.fund("user_id", example["amount"].as_u64().unwrap()).await,
+                    "askWithdrawal" => api.fund(&user, example["amount"].as_u64().unwrap()).await,
+                    "postWithdrawal" | "voidWithdrawal" => {
+                        api.fund("user_id", 300).await;
+                        let reserve = api.put(path.replace("/post", "").replace("/void", ""));
+                        reserve.json(&json!({"amount": 300, "pending": true})).await.expect(201);
+                    }
+                    _ => {}
+                }
+                let answer = api.call(operation.method, path).by(caller).key(&key).json(&example).await;
+                assert!(answer.status == 201 || answer.status == 200, "{name}: {}", answer.describe());
+                sent += 1;
             }
         }
-        assert!(sent >= 7, "only {sent}");
     }
+    assert!(sent >= 7, "only {sent}");
 }
 
 /// Who takes one for a request of their own should read when it can be.

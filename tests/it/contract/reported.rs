@@ -119,7 +119,7 @@ async fn the_header_of_the_local_stack_obeys_the_rules_of_a_subject() {
 /// counts: the same send with one of them would be another packet.
 #[tokio::test]
 async fn a_header_that_may_be_there_once_is_refused_twice() {
-    for api in Api::through_each_entrance().await {
+    let api = Api::with_everything().await;
         let packet = api.packet("alice", "k", &with(random(100, 2), &json!({"eligibility": "ticket"}))).await;
         api.fund("alice", 100).await;
         let (books, long) = (api.books("alice").await, "k".repeat(200));
@@ -139,7 +139,6 @@ async fn a_header_that_may_be_there_once_is_refused_twice() {
         }
         assert_eq!(api.books("alice").await, books);
         api.post("/packets").by("alice").key("K9").json(&random(100, 10)).await.expect(201);
-    }
 }
 
 /// A key as a string of structured fields.
@@ -175,7 +174,7 @@ fn the_document_says_exactly_which_keys_are_accepted() {
 /// 12. Health checks, link checkers and caches ask with HEAD.
 #[tokio::test]
 async fn head_is_answered_wherever_get_is() {
-    for api in Api::through_each_entrance().await {
+    let api = Api::with_everything().await;
         let body = with(random(100, 2), &json!({"recipients": ["alice", "bob"], "reference": "order-17"}));
         let packet = api.packet("alice", "k", &body).await;
         let tag = api.view("alice", &packet).await.header("etag").unwrap().to_owned();
@@ -219,7 +218,6 @@ async fn head_is_answered_wherever_get_is() {
             let answer = api.unchecked(method, path.as_bytes(), &[], b"").await;
             assert_eq!((answer.status, answer.header("allow")), (405, Some(allow)), "{method} {path}");
         }
-    }
 }
 
 /// The answer to a HEAD, which must be that to the GET without its body.
