@@ -6,6 +6,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::{Context as _, bail};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
@@ -29,47 +30,31 @@ pub struct DataDir {
 /// What a start needs at least: the index of the ledger's log, and a little more.
 const ROOM_BYTES: usize = 64 * 1024;
 
-/// Why a data folder can't be used.
-#[derive(Debug, thiserror::Error)]
-pub enum DataDirError {
-    /// It can't be created or read.
-    #[error("the data folder {path} can't be used")]
-    Unusable {
-        /// The folder.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// Another stack runs on it.
-    #[error("the data folder {path} is in use by another stack: stop that one, or give another --data-dir")]
-    InUse {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// A temporary folder can't be created.
-    #[error("a temporary folder can't be created")]
-    Temporary(#[source] io::Error),
-}
-
 impl DataDir {
     /// Opens the folder at `path`, creates it if it is absent, and locks it.
-    pub async fn open(path: &Path) -> Result<Self, DataDirError> {
-        let unusable = |source| DataDirError::Unusable { path: path.to_owned(), source };
-        DirBuilder::new().recursive(true).mode(OWN_FOLDER).create(path).map_err(unusable)?;
-        let path = path.canonicalize().map_err(unusable)?;
-        let file = lock_file(&path.join("lock")).map_err(unusable)?;
-        if !lock_within(&file, GRACE).await.map_err(unusable)? {
-            return Err(DataDirError::InUse { path });
+    pub async fn open(path: &Path) -> anyhow::Result<Self> {
+        let unusable = || unusable(path);
+        DirBuilder::new().recursive(true).mode(OWN_FOLDER).create(path).with_context(unusable)?;
+        let path = path.canonicalize().with_context(unusable)?;
+        let file = lock_file(&path.join("lock")).with_context(unusable)?;
+        if !lock_within(&file, GRACE).await.with_context(unusable)? {
+            bail!(
+                "the data folder {} is in use by another stack: stop that one, or give another --data-dir",
+                path.display()
+            );
         }
         // On a full disk the database would only speak of an I/O error.
-        tempfile::tempfile_in(&path).and_then(|mut file| file.write_all(&vec![0; ROOM_BYTES])).map_err(unusable)?;
+        tempfile::tempfile_in(&path)
+            .and_then(|mut file| file.write_all(&vec![0; ROOM_BYTES]))
+            .with_context(unusable)?;
         Ok(Self { path, _lock: Some(file), temporary: None })
     }
 
     /// Creates a folder that is removed with the stack.
-    pub fn temporary() -> Result<Self, DataDirError> {
-        let folder = tempfile::Builder::new().prefix("hongbao-").tempdir().map_err(DataDirError::Temporary)?;
-        let path = folder.path().canonicalize().map_err(DataDirError::Temporary)?;
+    pub fn temporary() -> anyhow::Result<Self> {
+        let folder =
+            tempfile::Builder::new().prefix("hongbao-").tempdir().context("a temporary folder can't be created")?;
+        let path = folder.path().canonicalize()?;
         Ok(Self { path, _lock: None, temporary: Some(folder) })
     }
 
@@ -84,6 +69,11 @@ impl DataDir {
     pub const fn is_temporary(&self) -> bool {
         self.temporary.is_some()
     }
+}
+
+/// What an error says of a data folder.
+pub(crate) fn unusable(path: &Path) -> String {
+    format!("the data folder {} can't be used", path.display())
 }
 
 /// Opens a file for a lock without changing its content.

@@ -3,11 +3,13 @@
 mod embedded;
 mod own_database;
 
+use std::fmt::Display;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
+use anyhow::{Context as _, anyhow};
 use dynoxide::Database;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -41,26 +43,10 @@ enum Served {
     Server(String),
 }
 
-/// Why the database can't run.
-#[derive(Debug, thiserror::Error)]
-pub enum DynamoDbError {
-    /// The file can't be opened as a database.
-    #[error("the embedded DynamoDB can't open {file}: {reason}")]
-    Open {
-        /// The file, or "memory".
-        file: String,
-        /// dynoxide's error.
-        reason: String,
-    },
-    /// The thread, the runtime or the socket can't be created.
-    #[error("the embedded DynamoDB can't be started")]
-    System(#[from] io::Error),
-}
-
 impl DynamoDb {
     /// Opens the database in `file`, or an empty one in memory, and serves it on a free port. With [`SERVER_VARIABLE`] the empty
     /// one is a new one on that server.
-    pub async fn start(file: Option<&Path>) -> Result<Self, DynamoDbError> {
+    pub async fn start(file: Option<&Path>) -> anyhow::Result<Self> {
         match (file, std::env::var(SERVER_VARIABLE)) {
             (None, Ok(url)) if !url.is_empty() => {
                 Self::serve(Served::Server(url.trim_start_matches("http://").to_owned())).await
@@ -74,11 +60,15 @@ impl DynamoDb {
     }
 
     /// An empty database in memory, whatever [`SERVER_VARIABLE`] says.
-    pub async fn start_embedded() -> Result<Self, DynamoDbError> {
+    pub async fn start_embedded() -> anyhow::Result<Self> {
         Self::serve(opened("memory", Database::memory())?).await
     }
 
-    async fn serve(served: Served) -> Result<Self, DynamoDbError> {
+    async fn serve(served: Served) -> anyhow::Result<Self> {
+        Self::try_serve(served).await.context("the embedded DynamoDB can't be started")
+    }
+
+    async fn try_serve(served: Served) -> io::Result<Self> {
         let is_embedded = matches!(served, Served::Database(_));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?.into_std()?;
         let address = listener.local_addr()?;
@@ -87,7 +77,7 @@ impl DynamoDb {
         let (end, ended) = oneshot::channel();
         std::thread::Builder::new().name("dynamodb".to_owned()).spawn(move || {
             if let Err(error) = runtime.block_on(run(served, listener, stopped)) {
-                tracing::error!(error, "the embedded DynamoDB ended");
+                tracing::error!(%error, "the embedded DynamoDB ended");
             }
             drop(runtime);
             let _ = end.send(());
@@ -117,21 +107,18 @@ impl DynamoDb {
 }
 
 /// Serves until it is stopped, or until the stack is gone.
-async fn run(served: Served, listener: std::net::TcpListener, stopped: oneshot::Receiver<()>) -> Result<(), String> {
-    let listener = TcpListener::from_std(listener).map_err(|error| error.to_string())?;
+async fn run(served: Served, listener: std::net::TcpListener, stopped: oneshot::Receiver<()>) -> io::Result<()> {
+    let listener = TcpListener::from_std(listener)?;
     let stop = async { drop(stopped.await) };
     match served {
-        Served::Database(database) => {
-            embedded::serve(listener, database, stop).await.map_err(|error| error.to_string())
-        }
+        Served::Database(database) => embedded::serve(listener, database, stop).await,
         Served::Server(address) => tokio::select! {
             () = stop => Ok(()),
-            ended = own_database::serve(listener, &address) => ended.map_err(|error| error.to_string()),
+            ended = own_database::serve(listener, &address) => ended,
         },
     }
 }
 
-fn opened<E: ToString>(file: &str, opened: Result<Database, E>) -> Result<Served, DynamoDbError> {
-    let opened = opened.map(Served::Database);
-    opened.map_err(|error| DynamoDbError::Open { file: file.to_owned(), reason: error.to_string() })
+fn opened<E: Display>(file: &str, opened: Result<Database, E>) -> anyhow::Result<Served> {
+    opened.map(Served::Database).map_err(|error| anyhow!("the embedded DynamoDB can't open {file}: {error}"))
 }

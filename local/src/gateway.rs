@@ -14,6 +14,7 @@ mod tests;
 use std::future::ready;
 use std::time::Duration;
 
+use anyhow::anyhow;
 use http::Response;
 use lambda_http::{Body, Request};
 use serde_json::Value;
@@ -22,14 +23,8 @@ use shared::http::Function;
 use shared::service::RunReport;
 
 use crate::sandbox::Sandbox;
-use crate::webhooks::sqs::SqsError;
 
 pub use server::{BODY_BYTES_MAX, Gateway};
-
-/// Why something that is asked of the stack itself was not done.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Failed(pub String);
 
 /// What the gateway does otherwise than in a plain stack, and what the page shows.
 #[derive(Clone, Debug, Default)]
@@ -50,7 +45,9 @@ pub trait Invoke: Send + Sync + 'static {
     fn call(&self, function: Function, request: Request) -> impl Future<Output = Response<Body>> + Send;
 
     /// Runs settle over all partitions and returns the report.
-    fn settle(&self) -> impl Future<Output = Result<RunReport, Failed>> + Send;
+    fn settle(&self) -> impl Future<Output = anyhow::Result<RunReport>> + Send {
+        ready(Err(anyhow!("there is no settle here")))
+    }
 
     /// The sandbox, if the stack is one.
     fn sandbox(&self) -> Option<&Sandbox> {
@@ -59,18 +56,18 @@ pub trait Invoke: Send + Sync + 'static {
 
     /// Moves a sandbox' clock, and does all that has become due. Returns whether the receiver has answered each webhook; one that is slow is
     /// not waited for.
-    fn advance(&self, _sandbox: &Sandbox, _by: Duration) -> impl Future<Output = Result<bool, Failed>> + Send {
-        ready(Err(Failed("no sandbox has these functions".to_owned())))
+    fn advance(&self, _sandbox: &Sandbox, _by: Duration) -> impl Future<Output = anyhow::Result<bool>> + Send {
+        ready(Err(anyhow!("no sandbox has these functions")))
     }
 
     /// Empties a sandbox.
-    fn reset(&self, _sandbox: &Sandbox) -> impl Future<Output = Result<(), Failed>> + Send {
-        ready(Err(Failed("no sandbox has these functions".to_owned())))
+    fn reset(&self, _sandbox: &Sandbox) -> impl Future<Output = anyhow::Result<()>> + Send {
+        ready(Err(anyhow!("no sandbox has these functions")))
     }
 
-    /// Answers an operation of the protocol of SQS. `None`: there are no webhooks.
-    fn sqs(&self, _operation: &str, _body: &[u8]) -> Option<Result<Value, SqsError>> {
-        None
+    /// Answers an operation of the protocol of SQS. `None`: there are no webhooks, or their queue does not do that.
+    fn sqs(&self, _operation: &str, _body: &[u8]) -> anyhow::Result<Option<Value>> {
+        Ok(None)
     }
 
     /// What the gateway asks once, when it starts.

@@ -28,7 +28,7 @@ pub async fn serve<F, E>(
     answer: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static,
 ) where
     F: Future<Output = Result<Response<Full<Bytes>>, E>> + Send + 'static,
-    E: Error + Send + Sync + 'static,
+    E: Into<Box<dyn Error + Send + Sync>> + 'static,
 {
     let connections = GracefulShutdown::new();
     let mut stop = pin!(stop);

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use anyhow::bail;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 const LEDGER: &str = "dynamodb.sqlite";
@@ -13,14 +14,6 @@ const REDIS_DATA: &str = "redis/appendonlydir";
 /// Whether the database has tables, and not those of the embedded `DynamoDB`.
 const IS_FOREIGN: &str = "SELECT count(*) > 0 AND NOT max(name = '_config') FROM sqlite_schema WHERE type = 'table'";
 
-/// Why the ledger can't be served. It is as it was found.
-#[derive(Debug, thiserror::Error)]
-#[error("the ledger {} {why}", ledger.display())]
-pub struct LedgerFileError {
-    ledger: PathBuf,
-    why: String,
-}
-
 /// The embedded ledger's file in the data folder.
 #[must_use]
 pub fn ledger_file(folder: &Path) -> PathBuf {
@@ -29,10 +22,10 @@ pub fn ledger_file(folder: &Path) -> PathBuf {
 
 /// Checks the ledger in `folder`, before the database opens it. With `has_redis`, the folder has Redis' data too.
 ///
-/// This reads the whole ledger. The embedded database itself refuses one of a newer version.
-pub fn check(folder: &Path, has_redis: bool) -> Result<(), LedgerFileError> {
+/// This reads the whole ledger, and leaves one that it refuses as it is. The embedded database itself refuses one of a newer version.
+pub fn check(folder: &Path, has_redis: bool) -> anyhow::Result<()> {
     let ledger = ledger_file(folder);
-    let refused = |why: String| Err(LedgerFileError { ledger: ledger.clone(), why });
+    let refused = |why: String| bail!("the ledger {} {why}", ledger.display());
     if !has_content(&ledger) {
         let was_used = has_content(&folder.join(LOG)) || has_redis && folder.join(REDIS_DATA).exists();
         if !was_used {

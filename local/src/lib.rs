@@ -20,4 +20,4 @@ mod stores_file;
 pub mod webhooks;
 
 pub use options::{Ack, Options};
-pub use run::{Local, StartError};
+pub use run::Local;

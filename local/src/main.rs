@@ -1,6 +1,5 @@
 //! Starts the whole system on one machine and runs it until it is stopped.
 
-use std::error::Error;
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -37,13 +36,13 @@ fn main() -> ExitCode {
     {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "error: {}", shared::error_chain(&*error));
+            let _ = writeln!(std::io::stderr(), "error: {error:#}");
             ExitCode::FAILURE
         }
     }
 }
 
-async fn run(options: Options, parent: Option<Pid>) -> Result<(), Box<dyn Error>> {
+async fn run(options: Options, parent: Option<Pid>) -> anyhow::Result<()> {
     // This comes first, so that a signal during the start leaves nothing behind.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -64,7 +63,7 @@ async fn run(options: Options, parent: Option<Pid>) -> Result<(), Box<dyn Error>
     };
     if !matches!(reached, Some(Ok(()))) {
         local.stop().await;
-        return reached.map_or(Ok(()), |reached| Ok(reached?));
+        return reached.unwrap_or(Ok(()));
     }
     // The parent may have closed the output.
     let _ = writeln!(std::io::stdout(), "{}", welcome(&local, sandbox.as_deref()));
@@ -74,7 +73,7 @@ async fn run(options: Options, parent: Option<Pid>) -> Result<(), Box<dyn Error>
         () = either(&mut terminate, &mut interrupt) => None,
     };
     local.stop().await;
-    failure.map_or(Ok(()), |failure| Err(failure.into()))
+    failure.map_or(Ok(()), |failure| Err(anyhow::Error::msg(failure)))
 }
 
 async fn either(one: &mut Signal, other: &mut Signal) {

@@ -4,10 +4,11 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use anyhow::{Context as _, bail};
 use shared::redis::server_program;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -33,6 +34,7 @@ const LOG_FILE: &str = "redis.log";
 /// The log line of Redis and Valkey when the port is taken.
 const PORT_TAKEN: &str = "Address already in use";
 const LOG_LINES_SHOWN: usize = 8;
+const NOT_STARTED: &str = "the Redis server can't be started";
 
 /// A running server.
 #[derive(Debug)]
@@ -43,56 +45,31 @@ pub struct RedisServer {
     ended: watch::Receiver<Option<String>>,
 }
 
-/// Why the server can't run.
-#[derive(Debug, thiserror::Error)]
-pub enum RedisServerError {
-    /// No program was found.
-    #[error(
-        "no redis-server or valkey-server was found: run scripts/install-tools.sh, name one in {}, or give \
-         --redis-url",
-        server_program::VARIABLE
-    )]
-    NotInstalled,
-    /// A file or process operation failed.
-    #[error("the Redis server can't be started")]
-    System(#[from] io::Error),
-    /// The server that an earlier stack started on this folder still runs.
-    #[error("an earlier Redis server still runs on {folder}")]
-    PreviousStillRuns {
-        /// Its data folder.
-        folder: PathBuf,
-    },
-    /// The server ended, or did not answer in time.
-    #[error("the Redis server {what}; the end of its log:\n{log}")]
-    NotReady {
-        /// What happened.
-        what: String,
-        /// The last lines of its log.
-        log: String,
-    },
-}
-
 impl RedisServer {
     /// Starts a server on its own free port with its data in `data`, and waits until it answers.
-    pub async fn start(data: &DataDir) -> Result<Self, RedisServerError> {
-        let program = server_program::find().ok_or(RedisServerError::NotInstalled)?;
+    pub async fn start(data: &DataDir) -> anyhow::Result<Self> {
+        let Some(program) = server_program::find() else {
+            let variable = server_program::VARIABLE;
+            bail!(
+                "no redis-server or valkey-server was found: run scripts/install-tools.sh, name one in {variable}, or give \
+                 --redis-url"
+            );
+        };
         let folder = data.path().join("redis");
-        std::fs::create_dir_all(&folder)?;
-        let lock = lock_file(&folder.join("lock"))?;
-        if !lock_within(&lock, PREVIOUS_ENDS_WITHIN).await? {
-            return Err(RedisServerError::PreviousStillRuns { folder });
+        std::fs::create_dir_all(&folder).context(NOT_STARTED)?;
+        let lock = lock_file(&folder.join("lock")).context(NOT_STARTED)?;
+        if !lock_within(&lock, PREVIOUS_ENDS_WITHIN).await.context(NOT_STARTED)? {
+            bail!("an earlier Redis server still runs on {}", folder.display());
         }
         let mut tries_left = PORTS_TRIED;
         loop {
             tries_left -= 1;
-            let port = free_port()?;
+            let port = free_port().context(NOT_STARTED)?;
             let log_start = std::fs::metadata(folder.join(LOG_FILE)).map_or(0, |log| log.len());
-            let mut server = Self::spawn(&program, data, &folder, port, &lock)?;
+            let mut server = Self::spawn(&program, data, &folder, port, &lock).context(NOT_STARTED)?;
             match server.ready(&folder, log_start).await {
                 Ok(()) => return Ok(server),
-                Err(RedisServerError::NotReady { log, .. }) if tries_left > 0 && log.contains(PORT_TAKEN) => {
-                    server.stop().await;
-                }
+                Err(error) if tries_left > 0 && error.to_string().contains(PORT_TAKEN) => server.stop().await,
                 Err(error) => return Err(error),
             }
         }
@@ -129,9 +106,11 @@ impl RedisServer {
     }
 
     /// Waits until the server on `folder` answers. Another server might have its port.
-    async fn ready(&mut self, folder: &Path, log_start: u64) -> Result<(), RedisServerError> {
-        let not_ready =
-            |what| Err(RedisServerError::NotReady { what, log: log_end(&folder.join(LOG_FILE), log_start) });
+    async fn ready(&mut self, folder: &Path, log_start: u64) -> anyhow::Result<()> {
+        let not_ready = |what: String| {
+            let log = log_end(&folder.join(LOG_FILE), log_start);
+            bail!("the Redis server {what}; the end of its log:\n{log}")
+        };
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
         let deadline = Instant::now() + READY_WITHIN;
         while Instant::now() < deadline {

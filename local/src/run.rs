@@ -1,9 +1,9 @@
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use shared::batching::Permits;
 use shared::dynamodb::SdkTable;
 use shared::service::RunReport;
@@ -13,16 +13,16 @@ use tokio::net::TcpListener;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::data_dir::{DataDir, DataDirError};
-use crate::dynamodb::{DynamoDb, DynamoDbError};
+use crate::data_dir::{self, DataDir};
+use crate::dynamodb::DynamoDb;
 use crate::gateway::{Gateway, Invoke};
-use crate::ledger_file::{self, LedgerFileError};
+use crate::ledger_file;
 use crate::options::Options;
-use crate::redis_server::{RedisServer, RedisServerError};
+use crate::redis_server::RedisServer;
 use crate::sandbox::Sandbox;
-use crate::stack::{self, Stack, StackError, Stores};
+use crate::stack::{self, Stack, Stores};
 use crate::stores_file;
-use crate::webhooks::{Webhooks, WebhooksError};
+use crate::webhooks::Webhooks;
 
 /// How long unfinished requests may take at the end.
 const REQUESTS_END_WITHIN: Duration = Duration::from_secs(5);
@@ -48,37 +48,6 @@ pub struct Local {
     data: Option<DataDir>,
 }
 
-/// Why the system did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The port can't be used.
-    #[error("port {port} can't be used")]
-    Port {
-        /// The port.
-        port: u16,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The data folder.
-    #[error(transparent)]
-    DataDir(#[from] DataDirError),
-    /// The Redis server.
-    #[error(transparent)]
-    Redis(#[from] RedisServerError),
-    /// The embedded database.
-    #[error(transparent)]
-    DynamoDb(#[from] DynamoDbError),
-    /// The embedded database's file.
-    #[error(transparent)]
-    LedgerFile(#[from] LedgerFileError),
-    /// The functions.
-    #[error(transparent)]
-    Stack(#[from] StackError),
-    /// The webhooks.
-    #[error(transparent)]
-    Webhooks(#[from] WebhooksError),
-}
-
 impl Local {
     /// The data folder, if its content is kept.
     #[must_use]
@@ -87,11 +56,11 @@ impl Local {
     }
 
     /// Starts everything. Returns when the system is ready for requests.
-    pub async fn start(options: Options) -> Result<Self, StartError> {
+    pub async fn start(options: Options) -> anyhow::Result<Self> {
         let port = options.port;
-        let unusable = |source| StartError::Port { port, source };
+        let unusable = || format!("port {port} can't be used");
         // This comes first, because it is the likeliest to fail. Early clients wait until the gateway serves.
-        let listener = TcpListener::bind((options.listen, port)).await.map_err(unusable)?;
+        let listener = TcpListener::bind((options.listen, port)).await.with_context(unusable)?;
         let sandbox = options.sandbox.then(|| Arc::new(Sandbox::new(options.seed, options.faults.unwrap_or_default())));
         let data = open_data(&options).await?;
         // The folder, if its content is kept.
@@ -108,7 +77,7 @@ impl Local {
             dynamodb_url: dynamodb.as_ref().map(DynamoDb::url).or(dynamodb_url).unwrap_or_default(),
             ledger_is_embedded: dynamodb.as_ref().is_some_and(DynamoDb::is_embedded),
         };
-        let config = stack::config(&options, &stores).map_err(StackError::from)?;
+        let config = stack::config(&options, &stores)?;
         let base_path = config.base_path.clone();
         let clock = sandbox.as_ref().map_or_else(Environment::default, |sandbox| sandbox.environment()).clock;
         let webhooks = match (&options.webhook_url, &options.webhook_secret) {
@@ -118,12 +87,12 @@ impl Local {
             }
             _ => None,
         };
-        let gateway = format!("{}{base_path}", url_of(listener.local_addr().map_err(unusable)?));
+        let gateway = format!("{}{base_path}", url_of(listener.local_addr().with_context(unusable)?));
         let stores_file = match kept {
             Some(folder) => {
-                let unusable = |source| DataDirError::Unusable { path: folder.to_owned(), source };
                 let gateway = webhooks.as_ref().map(|_| &*gateway);
-                Some(stores_file::write(folder, &config, &stores, gateway).map_err(unusable)?)
+                let written = stores_file::write(folder, &config, &stores, gateway);
+                Some(written.with_context(|| data_dir::unusable(folder))?)
             }
             None => None,
         };
@@ -137,13 +106,13 @@ impl Local {
             ticker.spawn(settle_every(period, Arc::clone(&stack)));
         }
         let limiter = Permits::new(REQUESTS_AT_ONCE);
-        let gateway = Gateway::serve(listener, Arc::clone(&stack), limiter).map_err(unusable)?;
+        let gateway = Gateway::serve(listener, Arc::clone(&stack), limiter).with_context(unusable)?;
         Ok(Self { gateway, ticker, webhooks, redis, dynamodb, stores, stores_file, base_path, stack, data })
     }
 
     /// Asks Redis for an answer, which takes at most a few seconds. [`Self::start`] does not, because a stack can start while
     /// a given Redis is away.
-    pub async fn reach_redis(&self) -> Result<(), StackError> {
+    pub async fn reach_redis(&self) -> anyhow::Result<()> {
         self.stack.reach_redis().await
     }
 
@@ -217,7 +186,7 @@ fn url_of(mut address: SocketAddr) -> String {
 }
 
 /// The data folder, if data is kept.
-async fn open_data(options: &Options) -> Result<Option<DataDir>, DataDirError> {
+async fn open_data(options: &Options) -> anyhow::Result<Option<DataDir>> {
     if options.sandbox || (options.redis_url.is_some() && options.dynamodb_url.is_some()) {
         return Ok(None);
     }
@@ -226,14 +195,13 @@ async fn open_data(options: &Options) -> Result<Option<DataDir>, DataDirError> {
 }
 
 /// Starts the embedded database, on a checked file in `folder` or in memory.
-async fn start_dynamodb(options: &Options, folder: Option<&Path>) -> Result<Option<DynamoDb>, StartError> {
+async fn start_dynamodb(options: &Options, folder: Option<&Path>) -> anyhow::Result<Option<DynamoDb>> {
     if options.dynamodb_url.is_some() {
         return Ok(None);
     }
     let Some(folder) = folder.map(Path::to_owned) else { return Ok(Some(DynamoDb::start(None).await?)) };
     let (file, has_redis) = (ledger_file::ledger_file(&folder), options.redis_url.is_none());
-    let checked = spawn_blocking(move || ledger_file::check(&folder, has_redis)).await;
-    checked.map_err(io::Error::from).map_err(DynamoDbError::System)??;
+    spawn_blocking(move || ledger_file::check(&folder, has_redis)).await??;
     Ok(Some(DynamoDb::start(Some(&file)).await?))
 }
 
@@ -253,7 +221,7 @@ async fn settle(stack: &impl Invoke) {
     match stack.settle().await {
         Ok(report) if did_something(&report) => tracing::info!(?report, "settle"),
         Ok(_) => {}
-        Err(error) => tracing::error!(%error, "settle failed"),
+        Err(error) => tracing::error!(error = format!("{error:#}"), "settle failed"),
     }
 }
 

@@ -1,10 +1,10 @@
 //! The functions' handlers over the two stores: the system behind the gateway.
 
-use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::{Context as _, anyhow, bail};
 use aws_sdk_dynamodb::Client;
 use http::Response;
 use lambda_http::{Body, Request};
@@ -21,10 +21,10 @@ use shared::wiring::{self, Environment, Wiring};
 use tokio::sync::RwLock;
 use tokio::time::Instant;
 
-use crate::gateway::{self, Failed, Invoke};
+use crate::gateway::{self, Invoke};
 use crate::options::Options;
 use crate::sandbox::{HotServer, Sandbox};
-use crate::webhooks::sqs::{self, SqsError};
+use crate::webhooks::sqs;
 use crate::webhooks::{Queue, Watch};
 
 /// How long a run of settle may take. One run follows another here, and a packet that expires during a run waits for the next.
@@ -99,23 +99,6 @@ impl Functions {
     }
 }
 
-/// Why the functions can't run.
-#[derive(Debug, thiserror::Error)]
-pub enum StackError {
-    /// An option or an environment variable is not valid.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// The Redis URL is not valid.
-    #[error("{}", error_chain(.0))]
-    Redis(#[from] RedisConfigError),
-    /// Redis can't be reached.
-    #[error("Redis can't be reached")]
-    Unreachable(#[source] Arc<dyn Error + Send + Sync>),
-    /// A store can't be reached or prepared.
-    #[error("the stores can't be used: {0}")]
-    Unavailable(String),
-}
-
 /// The key of users' names in logs.
 pub fn log_key() -> String {
     std::env::var("LOG_KEY").unwrap_or_else(|_| LOG_KEY.to_owned())
@@ -147,15 +130,14 @@ impl Stack {
         stores: &Stores,
         sandbox: Option<Arc<Sandbox>>,
         watch: Option<Watch>,
-    ) -> Result<Self, StackError> {
+    ) -> anyhow::Result<Self> {
         let mut client = wiring::dynamodb_at(&stores.dynamodb_url);
         let webhooks = watch.as_ref().map(|watch| Arc::clone(&watch.queue));
         if let Some(watch) = watch {
             client = Client::from_conf(client.config().to_builder().interceptor(watch).build());
         }
-        create_table(&client, &config.table)
-            .await
-            .map_err(|error| StackError::Unavailable(error_chain(error.as_ref())))?;
+        let created = create_table(&client, &config.table).await;
+        created.map_err(|error| anyhow!(error)).context("the stores can't be used")?;
         let mut table = SdkTable::new(client.clone(), config.table.clone());
         if stores.ledger_is_embedded {
             // For each token it walks through all tokens of the last ten minutes, while everything else waits.
@@ -172,13 +154,13 @@ impl Stack {
     }
 
     /// Asks Redis for an answer.
-    pub async fn reach_redis(&self) -> Result<(), StackError> {
+    pub async fn reach_redis(&self) -> anyhow::Result<()> {
         let asked = self.functions.read().await.hot.pending_parts(Partition::wrapping(0)).await;
-        asked.map(drop).map_err(|error| StackError::Unreachable(Arc::clone(error.cause())))
+        asked.map(drop).map_err(|error| anyhow!("Redis can't be reached: {}", error_chain(&**error.cause())))
     }
 
     /// Runs settle until nothing is due any more.
-    async fn settle_all(&self) -> Result<(), Failed> {
+    async fn settle_all(&self) -> anyhow::Result<()> {
         let give_up = Instant::now() + SETTLE_TIMEOUT;
         loop {
             let RunReport { persisted, refunded_packets, due_left, .. } = self.settle().await?;
@@ -186,27 +168,24 @@ impl Stack {
                 return Ok(());
             }
             if Instant::now() >= give_up {
-                return Err(Failed(format!("{due_left} packets are still due after {SETTLE_TIMEOUT:?}")));
+                bail!("{due_left} packets are still due after {SETTLE_TIMEOUT:?}");
             }
         }
     }
 
     /// Waits for the webhooks that can be delivered now. Returns whether each was tried.
-    async fn deliver_all(&self, patience: Duration) -> Result<bool, Failed> {
+    async fn deliver_all(&self, patience: Duration) -> anyhow::Result<bool> {
         let Some(webhooks) = &self.webhooks else { return Ok(true) };
-        let delivered = webhooks.delivered_within(WEBHOOKS_TIMEOUT, patience).await;
-        delivered.map_err(|error| Failed(error_chain(&error)))
+        Ok(webhooks.delivered_within(WEBHOOKS_TIMEOUT, patience).await?)
     }
 
-    fn drop_webhooks(&self) -> Result<(), Failed> {
-        let dropped = self.webhooks.as_ref().map(|webhooks| webhooks.empty()).transpose();
-        dropped.map(drop).map_err(|error| Failed(error_chain(&error)))
+    fn drop_webhooks(&self) -> anyhow::Result<()> {
+        Ok(self.webhooks.as_ref().map_or(Ok(()), |webhooks| webhooks.empty())?)
     }
 
     /// Functions that remember nothing of what they read.
-    fn forgetful(&self, sandbox: &Sandbox) -> Result<Functions, Failed> {
-        let functions = Functions::new(self.table.clone(), self.config.clone(), Some(sandbox));
-        functions.map_err(|error| Failed(error_chain(&error)))
+    fn forgetful(&self, sandbox: &Sandbox) -> Result<Functions, RedisConfigError> {
+        Functions::new(self.table.clone(), self.config.clone(), Some(sandbox))
     }
 }
 
@@ -228,18 +207,17 @@ impl Invoke for Stack {
         functions.entrance.serve(request, handle).await
     }
 
-    async fn settle(&self) -> Result<RunReport, Failed> {
+    async fn settle(&self) -> anyhow::Result<RunReport> {
         let functions = self.functions.read().await;
         let deadline = Instant::now() + SETTLE_TIMEOUT;
-        let report = settle::handle(&functions.settle, settle::Event::default(), deadline).await;
-        report.map_err(|error| Failed(error_chain(&error)))
+        Ok(settle::handle(&functions.settle, settle::Event::default(), deadline).await?)
     }
 
     fn sandbox(&self) -> Option<&Sandbox> {
         self.sandbox.as_deref()
     }
 
-    async fn advance(&self, sandbox: &Sandbox, by: Duration) -> Result<bool, Failed> {
+    async fn advance(&self, sandbox: &Sandbox, by: Duration) -> anyhow::Result<bool> {
         let mut functions = self.functions.write().await;
         sandbox.clock.advance(by);
         // What they remember for a time was read at another time. What users have asked counts on, by the clock.
@@ -250,17 +228,16 @@ impl Invoke for Stack {
         self.deliver_all(WEBHOOKS_PATIENCE).await
     }
 
-    async fn reset(&self, sandbox: &Sandbox) -> Result<(), Failed> {
+    async fn reset(&self, sandbox: &Sandbox) -> anyhow::Result<()> {
         // What is on its way belongs to the time before, and the end of a try is noted in the ledger.
         self.drop_webhooks()?;
         if !self.deliver_all(WEBHOOKS_TIMEOUT).await? {
-            return Err(Failed(format!("webhooks are still on their way after {WEBHOOKS_TIMEOUT:?}")));
+            bail!("webhooks are still on their way after {WEBHOOKS_TIMEOUT:?}");
         }
         let mut functions = self.functions.write().await;
         let name = &self.config.table;
-        let deleted = self.client.delete_table().table_name(name).send().await;
-        deleted.map_err(|error| Failed(error_chain(&error)))?;
-        create_table(&self.client, name).await.map_err(|error| Failed(error_chain(error.as_ref())))?;
+        self.client.delete_table().table_name(name).send().await?;
+        create_table(&self.client, name).await.map_err(|error| anyhow!(error))?;
         self.drop_webhooks()?;
         sandbox.reset();
         *functions = self.forgetful(sandbox)?;
@@ -268,8 +245,8 @@ impl Invoke for Stack {
         Ok(())
     }
 
-    fn sqs(&self, operation: &str, body: &[u8]) -> Option<Result<Value, SqsError>> {
-        self.webhooks.as_ref().map(|queue| sqs::answer(queue, operation, body))
+    fn sqs(&self, operation: &str, body: &[u8]) -> anyhow::Result<Option<Value>> {
+        Ok(self.webhooks.as_ref().map_or(Ok(None), |queue| sqs::answer(queue, operation, body))?)
     }
 
     fn settings(&self) -> gateway::Settings {

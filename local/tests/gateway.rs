@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use http::Response;
 use lambda_http::{Body, Request, RequestExt};
-use local::gateway::{Failed, Gateway, Invoke};
+use local::gateway::{Gateway, Invoke};
 use serde_json::{Value, json};
 use shared::batching::Permits;
 use shared::http::Function;
@@ -42,7 +42,7 @@ impl Invoke for Fake {
         Response::builder().status(418).header("x-answer", "yes").body(Body::Text(body.to_string())).unwrap()
     }
 
-    async fn settle(&self) -> Result<RunReport, Failed> {
+    async fn settle(&self) -> anyhow::Result<RunReport> {
         Ok(RunReport { persisted: 1, oldest_outbox_ms: Some(0), ..RunReport::default() })
     }
 }

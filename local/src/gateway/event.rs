@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use http::header::{AUTHORIZATION, COOKIE, HOST};
+use http::header::{AUTHORIZATION, HOST};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use lambda_http::aws_lambda_events::apigw::{
@@ -72,7 +72,7 @@ pub struct Origin<'a> {
 pub fn event(parts: Parts, raw_path: &str, matched: Match, body: &[u8], origin: Origin) -> ApiGatewayV2httpRequest {
     let authorizer = authorizer(raw_path, &parts.headers);
     let raw_path = format!("{}{raw_path}", origin.base_path);
-    let (headers, cookies) = headers(&parts.headers, origin);
+    let headers = headers(&parts.headers, origin);
 
     let mut context = ApiGatewayV2httpRequestContext::default();
     context.authorizer = authorizer;
@@ -86,7 +86,6 @@ pub fn event(parts: Parts, raw_path: &str, matched: Match, body: &[u8], origin: 
     event.route_key = Some(matched.key);
     event.raw_path = Some(raw_path);
     event.raw_query_string = Some(parts.uri.query().unwrap_or_default().to_owned());
-    event.cookies = cookies;
     event.headers = headers;
     event.request_context = context;
     match std::str::from_utf8(body) {
@@ -135,18 +134,13 @@ pub fn user<'a>(parts: &'a Parts, matched: &'a Match) -> Option<&'a str> {
     Some(&*matched.user_id).filter(|id| !id.is_empty()).or_else(caller)
 }
 
-/// The headers as API Gateway passes them on: one value per name, several values joined with commas, cookies separate.
+/// The headers as API Gateway passes them on: one value per name, several values joined with commas. The functions read no cookies.
 /// The gateway's own headers replace the client's where they state the server or the client. Two users are two tokens.
-fn headers(given: &HeaderMap, origin: Origin) -> (HeaderMap, Option<Vec<String>>) {
+fn headers(given: &HeaderMap, origin: Origin) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(given.keys_len());
-    let mut cookies = None;
     for name in given.keys() {
         let values: Vec<&[u8]> = given.get_all(name).iter().map(HeaderValue::as_bytes).collect();
-        if name == COOKIE {
-            let text = values.join(&b';');
-            let text = String::from_utf8_lossy(&text);
-            cookies = Some(text.split(';').map(|cookie| cookie.trim().to_owned()).collect());
-        } else if name != USER_HEADER
+        if name != USER_HEADER
             && let Ok(value) = HeaderValue::from_bytes(&values.join(&b','))
         {
             headers.insert(name, value);
@@ -162,5 +156,5 @@ fn headers(given: &HeaderMap, origin: Origin) -> (HeaderMap, Option<Vec<String>>
         headers.insert(HOST, host);
     }
     headers.insert(FORWARDED_PROTO, HeaderValue::from_static("http"));
-    (headers, cookies)
+    headers
 }

@@ -14,9 +14,9 @@ use serde_json::json;
 use shared::http::{Code, ROUTES, whole};
 use shared::ports::Clock as _;
 
-use super::{Failed, Invoke, problem};
+use super::{Invoke, problem};
 use crate::sandbox::{ADVANCE_MAX, Rule, Sandbox};
-use crate::webhooks::sqs::{self, SqsError};
+use crate::webhooks::sqs;
 
 const SETTLE: &str = "/_local/settle";
 const CLOCK: &str = "/_local/clock";
@@ -71,13 +71,9 @@ impl Own {
             (Self::Sqs, Method::POST) => {
                 let operation = parts.headers.get("x-amz-target").and_then(|value| value.to_str().ok());
                 match stack.sqs(operation.unwrap_or_default(), &body) {
-                    Some(Ok(answer)) => json_response(&answer),
-                    Some(Err(SqsError::Queue(error))) => {
-                        undone(&id, "the queue of webhooks", &Failed(shared::error_chain(&error)))
-                    }
-                    Some(Err(SqsError::Unsupported)) | None => {
-                        problem::of(&id, Code::RouteNotFound, "There is no such queue or operation.")
-                    }
+                    Ok(Some(answer)) => json_response(&answer),
+                    Ok(None) => problem::of(&id, Code::RouteNotFound, "There is no such queue or operation."),
+                    Err(failed) => undone(&id, "the queue of webhooks", &failed),
                 }
             }
             (Self::Clock, _) => problem::method_not_allowed(&id, "GET, HEAD, POST"),
@@ -138,9 +134,9 @@ fn advance(body: &[u8]) -> Option<Duration> {
 }
 
 /// The answer where the stack itself failed.
-fn undone(id: &str, what: &'static str, failed: &Failed) -> Response<Body> {
-    tracing::error!(request_id = id, error = %failed, "{what} failed");
-    problem::unavailable(id, &format!("It could not be done: {failed}."))
+fn undone(id: &str, what: &'static str, failed: &anyhow::Error) -> Response<Body> {
+    tracing::error!(request_id = id, error = format!("{failed:#}"), "{what} failed");
+    problem::unavailable(id, &format!("It could not be done: {failed:#}."))
 }
 
 /// An answer that is no problem.

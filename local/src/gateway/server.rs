@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use anyhow::bail;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING, VARY};
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, Uri};
@@ -35,11 +36,6 @@ const BODY_WITHIN: Duration = Duration::from_secs(10);
 
 const HEALTH: &str = "/_local/health";
 const FAULT: &str = "A fault of the sandbox: --faults or /_local/faults asked for it.";
-
-/// A fault of a sandbox: the connection ends without an answer.
-#[derive(Debug, thiserror::Error)]
-#[error("the answer is lost on purpose")]
-struct Lost;
 
 /// A running gateway.
 #[derive(Debug)]
@@ -114,7 +110,7 @@ async fn run_until<S: Invoke>(
 async fn receive<S: Invoke>(
     shared: Arc<Shared<S>>,
     request: http::Request<Incoming>,
-) -> Result<Response<Full<Bytes>>, Lost> {
+) -> anyhow::Result<Response<Full<Bytes>>> {
     let (mut parts, body) = request.into_parts();
     let mut request_id = shared.request_id();
     let elsewhere = elsewhere(&shared.settings.base_path, &mut parts, &request_id);
@@ -161,7 +157,7 @@ async fn answer<S: Invoke>(
     request_id: &mut String,
     parts: Parts,
     body: Incoming,
-) -> Result<Response<Body>, Lost> {
+) -> anyhow::Result<Response<Body>> {
     match (parts.uri.path(), &parts.method) {
         // The health route answers even under overload.
         (HEALTH, &(Method::GET | Method::HEAD)) => return Ok(json_response(&json!({"status": "ok"}))),
@@ -213,7 +209,7 @@ async fn answer<S: Invoke>(
     match end {
         End::Answered => Ok(response),
         End::Unavailable { .. } => Ok(problem::unavailable(request_id, FAULT)),
-        End::Lost => Err(Lost),
+        End::Lost => bail!("the answer is lost on purpose"),
     }
 }
 

@@ -15,8 +15,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use futures::future::try_join_all;
-use notify::{Receiver, ReceiverError, SecretError, Secrets, Webhook};
+use notify::{Receiver, Secrets, Webhook};
 use publish::Publisher;
 use shared::config::{Config, WebhookAddresses};
 use shared::dynamodb::SdkTable;
@@ -29,7 +30,7 @@ use tokio::sync::watch as signal;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
-pub use queue::{Queue, QueueError};
+pub use queue::Queue;
 use watch::Change;
 pub use watch::Watch;
 
@@ -43,20 +44,6 @@ const PAUSE: Duration = Duration::from_millis(500);
 const BATCHES_AT_ONCE: usize = 16;
 /// How long deliveries may take at the end. The next start continues with the others.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
-
-/// Why webhooks can't be delivered.
-#[derive(Debug, thiserror::Error)]
-pub enum WebhooksError {
-    /// The URL.
-    #[error("--webhook-url")]
-    Url(#[from] ReceiverError),
-    /// The secret.
-    #[error("--webhook-secret")]
-    Secret(#[from] SecretError),
-    /// The queue's file.
-    #[error("the queue of webhooks can't be used")]
-    Queue(#[from] QueueError),
-}
 
 /// Running deliveries.
 #[derive(Debug)]
@@ -75,14 +62,17 @@ impl Webhooks {
         config: &Config,
         clock: Arc<dyn Clock>,
         table: SdkTable,
-    ) -> Result<(Self, Watch), WebhooksError> {
+    ) -> anyhow::Result<(Self, Watch)> {
         // This machine itself may be their receiver.
         let rule = match config.webhooks.addresses {
             WebhookAddresses::Public => WebhookAddresses::PublicOrLoopback,
             rule => rule,
         };
-        let webhook = Webhook::new(Receiver::new(url, rule, true)?, Secret::Given(Arc::new(Secrets::parse(secret)?)));
-        let queue = Arc::new(Queue::open(folder.map(|folder| folder.join(FILE)).as_deref(), clock)?);
+        let receiver = Receiver::new(url, rule, true).context("--webhook-url")?;
+        let secrets = Secrets::parse(secret).context("--webhook-secret")?;
+        let webhook = Webhook::new(receiver, Secret::Given(Arc::new(secrets)));
+        let queue = Queue::open(folder.map(|folder| folder.join(FILE)).as_deref(), clock);
+        let queue = Arc::new(queue.context("the queue of webhooks can't be used")?);
         let (committed, changes) = unbounded_channel();
         let watch = Watch { committed, queue: Arc::clone(&queue) };
         let (stop, stopped) = signal::channel(false);

@@ -35,11 +35,6 @@ CREATE INDEX IF NOT EXISTS messages_by_time ON messages (is_dead, visible_ms);
 UPDATE messages SET visible_ms = 0, receives = CASE is_dead WHEN 1 THEN 0 ELSE receives END, is_dead = 0;
 ";
 
-/// The queue's file can't be read or written.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct QueueError(#[from] rusqlite::Error);
-
 /// The queue.
 pub struct Queue {
     connection: Mutex<Connection>,
@@ -52,7 +47,7 @@ pub struct Queue {
 
 impl Queue {
     /// Opens the queue in `file`, or an empty one in memory. Hidden messages and dead letters can be received again.
-    pub fn open(file: Option<&Path>, clock: Arc<dyn Clock>) -> Result<Self, QueueError> {
+    pub fn open(file: Option<&Path>, clock: Arc<dyn Clock>) -> rusqlite::Result<Self> {
         let connection = match file {
             Some(file) => Connection::open(file)?,
             None => Connection::open_in_memory()?,
@@ -62,7 +57,7 @@ impl Queue {
     }
 
     /// Puts messages into the queue. One that waits there already, or is dead, can be received at once.
-    pub fn put_all<'a>(&self, messages: impl IntoIterator<Item = &'a Message>) -> Result<(), QueueError> {
+    pub fn put_all<'a>(&self, messages: impl IntoIterator<Item = &'a Message>) -> rusqlite::Result<()> {
         let connection = self.lock();
         let mut insert = connection.prepare_cached(
             "INSERT INTO messages (id, body, receives, visible_ms, is_dead) VALUES (?1, ?2, 0, ?3, 0)
@@ -76,7 +71,7 @@ impl Queue {
     }
 
     /// Receives a batch of messages and hides them.
-    pub fn receive(&self) -> Result<Batch<Queued>, QueueError> {
+    pub fn receive(&self) -> rusqlite::Result<Batch<Queued>> {
         let connection = self.lock();
         let mut hide = connection.prepare_cached(
             "UPDATE messages SET receives = receives + 1, visible_ms = ?2 WHERE id IN
@@ -104,7 +99,7 @@ impl Queue {
 
     /// Waits until every message that can be received is delivered or hidden, with those of all changes until now. Returns whether that was
     /// so within `limit`, and before nothing became of any of them for as long as `patience`.
-    pub async fn delivered_within(&self, limit: Duration, patience: Duration) -> Result<bool, QueueError> {
+    pub async fn delivered_within(&self, limit: Duration, patience: Duration) -> rusqlite::Result<bool> {
         let give_up = Instant::now() + limit;
         let (mut moved_at, mut before) = (Instant::now(), None);
         self.ready.notify_one();
@@ -130,13 +125,13 @@ impl Queue {
     }
 
     /// Forgets all messages.
-    pub fn empty(&self) -> Result<(), QueueError> {
+    pub fn empty(&self) -> rusqlite::Result<()> {
         self.lock().execute("DELETE FROM messages", [])?;
         Ok(())
     }
 
     /// Lets the dead letters be received again. Returns how many there were.
-    pub fn revive(&self) -> Result<usize, QueueError> {
+    pub fn revive(&self) -> rusqlite::Result<usize> {
         let revive = "UPDATE messages SET receives = 0, visible_ms = ?1, is_dead = 0 WHERE is_dead = 1";
         let revived = self.lock().execute(revive, [self.ms(Duration::ZERO)])?;
         self.ready.notify_one();
@@ -144,11 +139,11 @@ impl Queue {
     }
 
     /// How many messages can be received, how many are hidden, and how many are dead.
-    pub fn counts(&self) -> Result<[u32; 3], QueueError> {
+    pub fn counts(&self) -> rusqlite::Result<[u32; 3]> {
         let count = "SELECT COUNT(*) FILTER (WHERE is_dead = 0 AND visible_ms <= ?1),
                             COUNT(*) FILTER (WHERE is_dead = 0 AND visible_ms > ?1), COUNT(*) FILTER (WHERE is_dead = 1) FROM messages";
         let now = self.ms(Duration::ZERO);
-        Ok(self.lock().query_row(count, [now], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]))?)
+        self.lock().query_row(count, [now], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]))
     }
 
     fn lock(&self) -> MutexGuard<'_, Connection> {

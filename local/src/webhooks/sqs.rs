@@ -4,7 +4,7 @@ use publish::Message;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::queue::{Queue, QueueError};
+use super::queue::Queue;
 
 /// The path of the protocol's requests, and the beginning of the paths of queues.
 pub const PATH: &str = "/_local/sqs";
@@ -12,17 +12,6 @@ pub const PATH: &str = "/_local/sqs";
 pub const WAITING: &str = "/_local/sqs/webhooks";
 /// See [`WAITING`].
 pub const DEAD: &str = "/_local/sqs/dead-letters";
-
-/// Why a request has no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum SqsError {
-    /// Nothing that this queue does.
-    #[error("the local queue of webhooks does not do that")]
-    Unsupported,
-    /// The queue's file can't be read or written.
-    #[error("the queue of webhooks can't be used")]
-    Queue(#[from] QueueError),
-}
 
 /// What a request asks for, by the names of SQS.
 #[derive(Default, Deserialize)]
@@ -39,33 +28,33 @@ struct Entry {
     message_body: String,
 }
 
-/// The answer to a request for this operation.
-pub fn answer(queue: &Queue, operation: &str, body: &[u8]) -> Result<Value, SqsError> {
-    let asked: Asked = serde_json::from_slice(body).map_err(|_| SqsError::Unsupported)?;
+/// The answer to a request for this operation. `None`: nothing that this queue does.
+pub fn answer(queue: &Queue, operation: &str, body: &[u8]) -> rusqlite::Result<Option<Value>> {
+    let Ok(asked) = serde_json::from_slice::<Asked>(body) else { return Ok(None) };
     let is_dead = asked.queue_url.ends_with(DEAD);
-    match operation {
+    Ok(Some(match operation {
         "AmazonSQS.GetQueueAttributes" if is_dead || asked.queue_url.ends_with(WAITING) => {
             let [visible, hidden, dead] = queue.counts()?;
             let (name, visible, hidden) =
                 if is_dead { ("dead-letters", dead, 0) } else { ("webhooks", visible, hidden) };
-            Ok(json!({"Attributes": {
+            json!({"Attributes": {
                 "QueueArn": format!("arn:aws:sqs:local:000000000000:{name}"),
                 "ApproximateNumberOfMessages": visible.to_string(),
                 "ApproximateNumberOfMessagesNotVisible": hidden.to_string(),
-            }}))
+            }})
         }
-        "AmazonSQS.SendMessageBatch" if asked.queue_url.ends_with(WAITING) => put(queue, asked.entries),
-        "AmazonSQS.StartMessageMoveTask" => Ok(json!({"TaskHandle": "local"})),
+        "AmazonSQS.SendMessageBatch" if asked.queue_url.ends_with(WAITING) => put(queue, asked.entries)?,
+        "AmazonSQS.StartMessageMoveTask" => json!({"TaskHandle": "local"}),
         // A move here is done at once, so the question how far it is does it.
         "AmazonSQS.ListMessageMoveTasks" => {
             let moved = queue.revive()?;
-            Ok(json!({"Results": [{"Status": "COMPLETED", "ApproximateNumberOfMessagesMoved": moved}]}))
+            json!({"Results": [{"Status": "COMPLETED", "ApproximateNumberOfMessagesMoved": moved}]})
         }
-        _ => Err(SqsError::Unsupported),
-    }
+        _ => return Ok(None),
+    }))
 }
 
-fn put(queue: &Queue, entries: Vec<Entry>) -> Result<Value, SqsError> {
+fn put(queue: &Queue, entries: Vec<Entry>) -> rusqlite::Result<Value> {
     let (mut taken, mut refused, mut messages) = (Vec::new(), Vec::new(), Vec::new());
     for Entry { id, message_body } in entries {
         match serde_json::from_str(&message_body).and_then(|event| Message::of(&event)) {

@@ -12,12 +12,12 @@ use hyper::body::Bytes;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use lambda_http::{Body, Request};
-use local::gateway::{Failed, Gateway, Invoke};
+use local::gateway::{Gateway, Invoke};
 use shared::batching::Permits;
 use shared::dynamodb::SdkTable;
 use shared::http::Function;
 use shared::redis::RedisStore;
-use shared::service::{GrabSlip, RunReport};
+use shared::service::GrabSlip;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::BoxError;
@@ -42,10 +42,6 @@ impl Invoke for Answers {
             Self::Constant => Response::new(Body::from(r#"{"outcome":"sold_out","packet_id":""}"#)),
             Self::Grab(grab) => grab::handle(grab, request).await,
         }
-    }
-
-    async fn settle(&self) -> Result<RunReport, Failed> {
-        Err(Failed("there is no settle here".to_owned()))
     }
 }
 
