@@ -150,11 +150,7 @@ impl Config {
         let currency = reader.parsed("CURRENCY", "CNY".to_owned(), "three capital letters (ISO 4217)", |text| {
             (text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_uppercase())).then(|| text.to_owned())
         });
-        let ack = reader.parsed("GRAB_ACK", AckMode::Ledger, "ledger or redis", |text| match text {
-            "ledger" => Some(AckMode::Ledger),
-            "redis" => Some(AckMode::Redis),
-            _ => None,
-        });
+        let ack = reader.one_of("GRAB_ACK", [("ledger", AckMode::Ledger), ("redis", AckMode::Redis)]);
         let defaults = Limits::default();
         let slip_amount_max = reader.number(
             "MAX_SLIP_AMOUNT",
@@ -264,6 +260,13 @@ impl Reader<'_> {
         })
     }
 
+    /// One of two words; the first is the default.
+    fn one_of<V: Copy>(&mut self, name: &str, known: [(&str, V); 2]) -> V {
+        let [(first, default), (other, _)] = known;
+        let value = |text: &str| known.into_iter().find(|(word, _)| *word == text).map(|(_, value)| value);
+        self.parsed(name, default, &format!("{first} or {other}"), value)
+    }
+
     fn number<N>(&mut self, name: &str, default: N, range: std::ops::RangeInclusive<N>) -> N
     where
         N: Copy + FromStr + PartialOrd + fmt::Display,
@@ -281,11 +284,7 @@ impl Reader<'_> {
     }
 
     fn alb(&mut self) -> Option<Alb> {
-        let is_alb = self.parsed("ENTRANCE", false, "api or alb", |text| match text {
-            "api" => Some(false),
-            "alb" => Some(true),
-            _ => None,
-        });
+        let is_alb = self.one_of("ENTRANCE", [("api", false), ("alb", true)]);
         let list = |text: String| text.split(',').filter(|one| !one.is_empty()).map(str::to_owned).collect();
         let issuer = self.wanted("JWT_ISSUER", is_alb);
         let audiences = list(self.wanted("JWT_AUDIENCE", is_alb));
@@ -309,12 +308,8 @@ impl Reader<'_> {
         let secret = self.wanted("WEBHOOK_SECRET", are_needed);
         let queue = self.wanted("WEBHOOK_QUEUE", are_needed);
         let dead_letters = self.wanted("WEBHOOK_DEAD_LETTERS", are_needed);
-        let addresses =
-            self.parsed("WEBHOOK_ADDRESSES", WebhookAddresses::Public, "public or any", |text| match text {
-                "public" => Some(WebhookAddresses::Public),
-                "any" => Some(WebhookAddresses::Any),
-                _ => None,
-            });
+        let known = [("public", WebhookAddresses::Public), ("any", WebhookAddresses::Any)];
+        let addresses = self.one_of("WEBHOOK_ADDRESSES", known);
         WebhookConfig { url, secret, queue, dead_letters, addresses }
     }
 
@@ -336,11 +331,7 @@ impl Reader<'_> {
     }
 
     fn iam_auth(&mut self, url: &str) -> Option<IamAuth> {
-        let by_iam = self.parsed("REDIS_AUTH", false, "password or iam", |text| match text {
-            "password" => Some(false),
-            "iam" => Some(true),
-            _ => None,
-        });
+        let by_iam = self.one_of("REDIS_AUTH", [("password", false), ("iam", true)]);
         if !by_iam {
             return None;
         }

@@ -9,7 +9,7 @@ use lambda_http::Request;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use shared::domain::{Amount, Labels, Limits, MAX_MOVEMENT, Passphrase, Split, UserId, WinLimit, is_plain};
-use shared::http::{Code, Fields, Int, Problem, parse_body};
+use shared::http::{Fields, Int, Problem, required_body};
 use shared::service::NewPacket;
 
 const BODY_BYTES_MAX: usize = 128 * 1_024;
@@ -69,9 +69,7 @@ impl<'de> Deserialize<'de> for Texts {
 
 /// The packet of a request's body, or the body's errors.
 pub fn new_packet(request: &Request, sender: UserId, limits: &Limits) -> Result<NewPacket, Problem> {
-    let body = parse_body(request, BODY_BYTES_MAX)?
-        .ok_or_else(|| Problem::new(Code::InvalidRequest, "The body must be a JSON object."))?;
-    within_limits(sender, body, limits)
+    within_limits(sender, required_body(request, BODY_BYTES_MAX)?, limits)
 }
 
 /// The packet, or all errors.
@@ -133,35 +131,22 @@ fn within_limits(sender: UserId, body: SendBody, limits: &Limits) -> Result<NewP
         fields.check("limit.amount", is_won.then_some(()), format!("must be at least a slip, {slip}"));
     }
     let labels = labels(body.cover.as_deref(), body.reference.as_deref(), body.metadata, &mut fields);
-    fields.finish()?;
-    match (split, total, count, greeting, starts_at, expires_in, passphrase, recipients, wants_ticket, limit) {
-        (
-            Some(split),
-            Some(total),
-            Some(count),
-            Some(greeting),
-            Some(starts_at),
-            Some(expires_in),
-            Some(passphrase),
-            Some(recipients),
-            Some(wants_ticket),
-            Some(limit),
-        ) => Ok(NewPacket {
+    fields.complete(|| {
+        Some(NewPacket {
             sender,
-            split,
-            total,
-            count,
-            greeting,
-            starts_at,
-            expires_in,
-            passphrase,
-            recipients,
-            wants_ticket,
-            limit,
+            split: split?,
+            total: total?,
+            count: count?,
+            greeting: greeting?,
+            starts_at: starts_at?,
+            expires_in: expires_in?,
+            passphrase: passphrase?,
+            recipients: recipients?,
+            wants_ticket: wants_ticket?,
+            limit: limit?,
             labels,
-        }),
-        _ => Err(Problem::new(Code::InvalidRequest, "The request is not valid.")),
-    }
+        })
+    })
 }
 
 const SHOWN: &str = "without control or invisible characters";

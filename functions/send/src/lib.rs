@@ -10,9 +10,8 @@ use lambda_http::http::StatusCode;
 use lambda_http::{Body, Request, Response};
 use shared::domain::{End, Limits, PacketId, Summary, Terms, UserId};
 use shared::http::{
-    Answer, Code, Fields, Limit, Operation, PacketBody, Problem, ReferenceBody, Viewer, WithdrawalBody, asked,
-    before_deadline, caller, idempotency_key, operator, reason, respond, selection_of, user_of, withdrawal_made,
-    withdrawal_of_user,
+    Answer, Code, Limit, Operation, PacketBody, Problem, ReferenceBody, Viewer, WithdrawalBody, asked, before_deadline,
+    caller, idempotency_key, operator, reason, respond, selection_of, user_of, withdrawal_made, withdrawal_of_user,
 };
 use shared::ports::{HotStore, Table};
 use shared::service::{ClosePacket, PacketView, SendOutcome, SendPacket, Wallets};
@@ -58,11 +57,8 @@ async fn close_packet<T: Table, H: HotStore>(
     id: &str,
 ) -> Result<Answer, Problem> {
     let by = operator(request)?;
-    let mut fields = Fields::default();
-    let reason = reason(request, &mut fields)?;
-    fields.finish()?;
+    let reason = reason(request)?;
     let id: PacketId = id.parse().map_err(|_| Problem::packet_not_found())?;
-    let Some(reason) = reason else { return Err(Problem::new(Code::InvalidRequest, "The request is not valid.")) };
     let packet = close.close(id, reason, Some(&by)).await?.ok_or_else(Problem::packet_not_found)?;
     Answer::ok_at(&PacketBody::single(&packet, Viewer::Operator), close.now())
 }
@@ -74,11 +70,7 @@ async fn close_reference<T: Table, H: HotStore>(
 ) -> Result<Answer, Problem> {
     let by = operator(request)?;
     let (reference, of) = selection_of(request, reference)?;
-    let mut fields = Fields::default();
-    let reason = reason(request, &mut fields)?;
-    fields.finish()?;
-    let Some(reason) = reason else { return Err(Problem::new(Code::InvalidRequest, "The request is not valid.")) };
-    let totals = close.close_all(&of.sender, &reference, reason, Some(&by)).await?;
+    let totals = close.close_all(&of.sender, &reference, reason(request)?, Some(&by)).await?;
     Answer::ok(&ReferenceBody::new(&reference, &of.sender, close.currency(), &totals, close.now()))
 }
 

@@ -13,8 +13,8 @@ use shared::domain::{
 use shared::http::{
     Answer, Asked, Code, Fields, Int, LimitsBody, ListBody, MovementRow, MovementsAsked, Operation, Problem,
     ReceiverBody, SendingBody, SuspensionBody, Viewer, WalletBody, WithdrawalBody, WithdrawalRow, asked,
-    before_deadline, movements_asked, operator, optional, page_with, parse_body, respond, suspension_asked,
-    withdrawal_made, withdrawal_of_operator, withdrawal_posted, withdrawal_voided,
+    before_deadline, movements_asked, operator, optional, page_with, required_body, respond, withdrawal_made,
+    withdrawal_of_operator, withdrawal_posted, withdrawal_voided,
 };
 use shared::ledger::{DepositOutcome, EndOutcome};
 use shared::ports::Table;
@@ -110,8 +110,7 @@ async fn answer<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Ans
             Answer::ok(&ReceiverBody::new(&receiver, now))
         }
         Operation::EnableWebhooks => {
-            let body: ReceiverAsked = parse_body(request, BODY_BYTES_MAX)?
-                .ok_or_else(|| Problem::new(Code::InvalidRequest, "The body must be a JSON object."))?;
+            let body: ReceiverAsked = required_body(request, BODY_BYTES_MAX)?;
             let (receiver, now) = wallets.enable_receiver(body.enabled).await?;
             Answer::ok(&ReceiverBody::new(&receiver, now))
         }
@@ -120,14 +119,20 @@ async fn answer<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Ans
     }
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SuspensionAsked {
+    reason: String,
+    grabs: Option<bool>,
+}
+
 /// The user and the reason of a suspension, and whether it is also for grabs; or all errors.
 fn suspension(request: &Request, user: &str) -> Result<(UserId, OperatorReason, bool), Problem> {
+    let body: SuspensionAsked = required_body(request, BODY_BYTES_MAX)?;
     let mut fields = Fields::default();
-    let (reason, grabs) = suspension_asked(request, &mut fields)?;
+    let reason = fields.text("reason", Some(body.reason));
     let user = fields.check("user_id", user.parse().ok(), "is not a user id");
-    fields.finish()?;
-    let asked = user.zip(reason).map(|(user, reason)| (user, reason, grabs));
-    asked.ok_or_else(|| Problem::new(Code::InvalidRequest, "The request is not valid."))
+    fields.complete(|| Some((user?, reason?, body.grabs.unwrap_or_default())))
 }
 
 #[derive(Deserialize)]
@@ -145,8 +150,7 @@ struct ReceiverAsked {
 
 /// Whether sending is to be paused, and why.
 fn sending(request: &Request) -> Result<(bool, Option<OperatorReason>), Problem> {
-    let body: SendingAsked = parse_body(request, BODY_BYTES_MAX)?
-        .ok_or_else(|| Problem::new(Code::InvalidRequest, "The body must be a JSON object."))?;
+    let body: SendingAsked = required_body(request, BODY_BYTES_MAX)?;
     let reason = body.reason.map(|text| text.parse()).transpose();
     let reason = reason.map_err(|error: ReasonError| Problem::field("reason", error.to_string()))?;
     if body.paused && reason.is_none() {
@@ -164,8 +168,7 @@ struct LimitsAsked {
 
 /// The user and the limits that a request sets for them, or all errors. A limit that is left out is the deployment's.
 fn limits(request: &Request, user: &str) -> Result<(UserId, [Option<Amount>; 2]), Problem> {
-    let body: LimitsAsked = parse_body(request, BODY_BYTES_MAX)?
-        .ok_or_else(|| Problem::new(Code::InvalidRequest, "The body must be a JSON object."))?;
+    let body: LimitsAsked = required_body(request, BODY_BYTES_MAX)?;
     let mut fields = Fields::default();
     let user = fields.check("user_id", user.parse().ok(), "is not a user id");
     let mut limit = |name: &str, asked: Option<Int>, most: Amount| {
@@ -177,8 +180,7 @@ fn limits(request: &Request, user: &str) -> Result<(UserId, [Option<Amount>; 2])
         limit("daily_sent_max", body.daily_sent_max, MAX_BALANCE),
         limit("deposit_max", body.deposit_max, MAX_MOVEMENT),
     ];
-    fields.finish()?;
-    user.map(|user| (user, limits)).ok_or_else(|| Problem::new(Code::InvalidRequest, "The request is not valid."))
+    fields.complete(|| Some((user?, limits)))
 }
 
 fn user_id(text: &str) -> Result<UserId, Problem> {
@@ -187,19 +189,14 @@ fn user_id(text: &str) -> Result<UserId, Problem> {
 
 /// The user, the id and the amount of a deposit, or all errors.
 pub fn deposit(request: &Request, user: &str, id: &str) -> Result<(UserId, RequestKey, Amount), Problem> {
-    let body: DepositBody = parse_body(request, BODY_BYTES_MAX)?
-        .ok_or_else(|| Problem::new(Code::InvalidRequest, "The body must be a JSON object."))?;
+    let body: DepositBody = required_body(request, BODY_BYTES_MAX)?;
     let mut fields = Fields::default();
     let user = fields.check("user_id", user.parse().ok(), "is not a user id");
     let id = fields.check("deposit_id", id.parse().ok(), "must be 1 to 64 characters of A-Z a-z 0-9 _ -");
     let most = MAX_MOVEMENT.minor_units();
     let amount = body.amount.within(1..=most).map(Amount::new);
     let amount = fields.check("amount", amount, format!("must be an integer from 1 to {most}"));
-    fields.finish()?;
-    match (user, id, amount) {
-        (Some(user), Some(id), Some(amount)) => Ok((user, id, amount)),
-        _ => Err(Problem::new(Code::InvalidRequest, "The request is not valid.")),
-    }
+    fields.complete(|| Some((user?, id?, amount?)))
 }
 
 async fn deposited<T: Table>(wallets: &Wallets<T>, user: &UserId, outcome: DepositOutcome) -> Result<Answer, Problem> {

@@ -77,9 +77,20 @@ impl Fields {
         value
     }
 
+    /// The text in a field that may be left out, or a note that it is at fault.
+    pub fn text(&mut self, field: &str, asked: Option<String>) -> Option<OperatorReason> {
+        asked?.parse().map_or_else(|error: ReasonError| self.check(field, None, error.to_string()), Some)
+    }
+
     /// The problem, if any field is at fault.
     pub fn finish(self) -> Result<(), Problem> {
         if self.0.is_empty() { Ok(()) } else { Err(Problem::fields(self.0)) }
+    }
+
+    /// What all fields make together, or the problem. Without a field at fault each has a value.
+    pub fn complete<V>(self, whole: impl FnOnce() -> Option<V>) -> Result<V, Problem> {
+        self.finish()?;
+        whole().ok_or_else(|| Problem::new(Code::InvalidRequest, "The request is not valid."))
     }
 }
 
@@ -107,31 +118,20 @@ pub fn parse_body<B: DeserializeOwned>(request: &Request, bytes_max: usize) -> R
     Ok(Some(body))
 }
 
-/// The operator's reason in the body of a request, whose only field it is; `None` with a note in `fields` if it is not valid.
-pub fn reason(request: &Request, fields: &mut Fields) -> Result<Option<OperatorReason>, Problem> {
+/// The request's body, which must be there.
+pub fn required_body<B: DeserializeOwned>(request: &Request, bytes_max: usize) -> Result<B, Problem> {
+    parse_body(request, bytes_max)?.ok_or_else(not_an_object)
+}
+
+/// The operator's reason in the body of a request, whose only field it is.
+pub fn reason(request: &Request) -> Result<OperatorReason, Problem> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct ReasonBody {
         reason: String,
     }
-    let body: ReasonBody = parse_body(request, REASON_BYTES_MAX)?.ok_or_else(not_an_object)?;
-    Ok(reason_in(&body.reason, fields))
-}
-
-/// The operator's reason for a suspension, and whether it is also for grabs.
-pub fn suspension_asked(request: &Request, fields: &mut Fields) -> Result<(Option<OperatorReason>, bool), Problem> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct SuspensionBody {
-        reason: String,
-        grabs: Option<bool>,
-    }
-    let body: SuspensionBody = parse_body(request, REASON_BYTES_MAX)?.ok_or_else(not_an_object)?;
-    Ok((reason_in(&body.reason, fields), body.grabs.unwrap_or_default()))
-}
-
-fn reason_in(text: &str, fields: &mut Fields) -> Option<OperatorReason> {
-    text.parse().map_or_else(|error: ReasonError| fields.check("reason", None, error.to_string()), Some)
+    let body: ReasonBody = required_body(request, REASON_BYTES_MAX)?;
+    body.reason.parse().map_err(|error: ReasonError| Problem::field("reason", error.to_string()))
 }
 
 fn not_an_object() -> Problem {

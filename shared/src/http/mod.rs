@@ -16,7 +16,7 @@ mod views;
 mod withdrawal;
 
 pub use answer::{Answer, Keeping, REQUEST_ID, names_tag, respond};
-pub use body::{Fields, Int, parse_body, reason, suspension_asked, whole};
+pub use body::{Fields, Int, parse_body, reason, required_body, whole};
 pub use deadline::before_deadline;
 pub use edge::{Edge, Now, steady};
 pub use entrance::{Alb, Entrance};

@@ -8,7 +8,7 @@ use lambda_http::{Request, RequestExt};
 use sha2::{Digest, Sha256};
 
 use super::body::Fields;
-use super::problem::{Code, Problem};
+use super::problem::Problem;
 use super::route::asked;
 use crate::domain::{MovementFilter, MovementKind, Reference, Selection, Timestamp, UserId};
 
@@ -117,9 +117,7 @@ pub fn selection(request: &Request) -> Result<Selection, Problem> {
     if value(request, "reference").or(value(request, "limit_key")).is_none() {
         fields.check("reference", None::<()>, "is required, or limit_key");
     }
-    fields.finish()?;
-    let unfit = || Problem::new(Code::InvalidRequest, "The request is not valid.");
-    Ok(Selection { sender: sender.ok_or_else(unfit)?, reference, limit_key })
+    fields.complete(|| Some(Selection { sender: sender?, reference, limit_key }))
 }
 
 /// The packets of the sender in the query with a reference.

@@ -2,37 +2,21 @@
 
 use lambda_http::Request;
 use lambda_http::http::StatusCode;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
-use super::body::{Fields, Int, parse_body};
+use super::body::{Fields, Int, parse_body, required_body};
 use super::problem::{Code, Limit, Problem};
 use crate::domain::{
-    Amount, Limits, MAX_MOVEMENT, OperatorReason, ReasonError, RequestKey, Requester, UserId, Withdrawal,
-    WithdrawalRequest,
+    Amount, Limits, MAX_MOVEMENT, OperatorReason, RequestKey, Requester, UserId, Withdrawal, WithdrawalRequest,
 };
 use crate::service::WithdrawalOutcome;
 
 const BODY_BYTES_MAX: usize = 16 * 1_024;
 const ID: &str = "must be 1 to 64 characters of A-Z a-z 0-9 _ -";
 
-/// The body, which must be an object.
-fn body<B: DeserializeOwned>(request: &Request) -> Result<B, Problem> {
-    let body = parse_body(request, BODY_BYTES_MAX)?;
-    body.ok_or_else(|| Problem::new(Code::InvalidRequest, "The body must be a JSON object."))
-}
-
-fn unfit() -> Problem {
-    Problem::new(Code::InvalidRequest, "The request is not valid.")
-}
-
 fn amount(fields: &mut Fields, asked: Int, most: u64) -> Option<Amount> {
     let amount = asked.within(1..=most).map(Amount::new);
     fields.check("amount", amount, format!("must be an integer from 1 to {most}"))
-}
-
-fn text(fields: &mut Fields, name: &str, asked: Option<String>) -> Option<OperatorReason> {
-    asked?.parse().map_or_else(|error: ReasonError| fields.check(name, None, error.to_string()), Some)
 }
 
 /// The user and the withdrawal of the operator's request, or all errors.
@@ -44,16 +28,14 @@ pub fn withdrawal_of_operator(request: &Request, user: &str, id: &str) -> Result
         pending: Option<bool>,
         note: Option<String>,
     }
-    let body: Asked = body(request)?;
+    let body: Asked = required_body(request, BODY_BYTES_MAX)?;
     let mut fields = Fields::default();
     let user = fields.check("user_id", user.parse().ok(), "is not a user id");
     let id = fields.check("withdrawal_id", id.parse().ok(), ID);
     let amount = amount(&mut fields, body.amount, MAX_MOVEMENT.minor_units());
-    let note = text(&mut fields, "note", body.note);
-    fields.finish()?;
-    let ((user, id), amount) = user.zip(id).zip(amount).ok_or_else(unfit)?;
-    let pending = body.pending.unwrap_or_default();
-    Ok((user, WithdrawalRequest { id, amount, pending, note, requester: Requester::Operator }))
+    let note = fields.text("note", body.note);
+    let (pending, requester) = (body.pending.unwrap_or_default(), Requester::Operator);
+    fields.complete(|| Some((user?, WithdrawalRequest { id: id?, amount: amount?, pending, note, requester })))
 }
 
 /// The withdrawal that a user asks for, or all errors. It is always pending.
@@ -65,14 +47,13 @@ pub fn withdrawal_of_user(request: &Request) -> Result<WithdrawalRequest, Proble
         amount: Int,
         note: Option<String>,
     }
-    let body: Asked = body(request)?;
+    let body: Asked = required_body(request, BODY_BYTES_MAX)?;
     let mut fields = Fields::default();
     let id = fields.check("id", body.id.parse().ok(), ID);
     let amount = amount(&mut fields, body.amount, MAX_MOVEMENT.minor_units());
-    let note = text(&mut fields, "note", body.note);
-    fields.finish()?;
-    let (id, amount) = id.zip(amount).ok_or_else(unfit)?;
-    Ok(WithdrawalRequest { id, amount, pending: true, note, requester: Requester::User })
+    let note = fields.text("note", body.note);
+    let requester = Requester::User;
+    fields.complete(|| Some(WithdrawalRequest { id: id?, amount: amount?, pending: true, note, requester }))
 }
 
 /// The user, the id and the amount of a request to post a withdrawal, or all errors. Left out, the amount is all of it. So it is not left
@@ -98,9 +79,7 @@ pub fn withdrawal_posted(
         Some(None) => fields.check("amount", None, "must not be null: without it, all is paid out"),
         Some(Some(asked)) => amount(&mut fields, asked, MAX_MOVEMENT.minor_units()),
     };
-    fields.finish()?;
-    let (user, id) = user.zip(id).ok_or_else(unfit)?;
-    Ok((user, id, amount))
+    fields.complete(|| Some((user?, id?, amount)))
 }
 
 /// A field that is there, with a value or `null`.
@@ -124,10 +103,8 @@ pub fn withdrawal_voided(
     let mut fields = Fields::default();
     let user = fields.check("user_id", user.parse().ok(), "is not a user id");
     let id = fields.check("withdrawal_id", id.parse().ok(), ID);
-    let reason = text(&mut fields, "reason", body.reason);
-    fields.finish()?;
-    let (user, id) = user.zip(id).ok_or_else(unfit)?;
-    Ok((user, id, reason))
+    let reason = fields.text("reason", body.reason);
+    fields.complete(|| Some((user?, id?, reason)))
 }
 
 /// The withdrawal that a request has made, now or before, and the status of the answer.
