@@ -146,39 +146,32 @@ pub struct Client<T = reqwest::Client> {
     retries: Retries,
 }
 
-impl<T: Transport> Client<T> {
-    /// A client of the API at `base_url`, which may have a path. The timeouts of `transport` bound each try.
-    pub fn new(transport: T, base_url: impl Into<String>, caller: Caller) -> Self {
-        let base_url = base_url.into().trim_end_matches('/').to_owned();
-        Self { transport, base_url, caller, user_id: None, ticket: None, retries: Retries::default() }
-    }
-
+impl<T: Clone> Client<T> {
     /// The same client for another caller.
     #[must_use]
-    pub fn by(&self, caller: Caller) -> Self
-    where
-        T: Clone,
-    {
+    pub fn by(&self, caller: Caller) -> Self {
         Self { caller, ..self.clone() }
     }
 
     /// For the operator: the same client for a user, who needs no token. It sends, grabs and views for them: the answers are the user's
     /// own, and so are the keys of sends.
     #[must_use]
-    pub fn for_user(&self, user_id: impl Into<String>) -> Self
-    where
-        T: Clone,
-    {
+    pub fn for_user(&self, user_id: impl Into<String>) -> Self {
         Self { user_id: Some(user_id.into()), ..self.clone() }
     }
 
     /// The same client with a ticket, the app's word that the caller may grab: for packets with `eligibility: ticket`.
     #[must_use]
-    pub fn with_ticket(&self, ticket: impl Into<String>) -> Self
-    where
-        T: Clone,
-    {
+    pub fn with_ticket(&self, ticket: impl Into<String>) -> Self {
         Self { ticket: Some(ticket.into()), ..self.clone() }
+    }
+}
+
+impl<T: Transport> Client<T> {
+    /// A client of the API at `base_url`, which may have a path. The timeouts of `transport` bound each try.
+    pub fn new(transport: T, base_url: impl Into<String>, caller: Caller) -> Self {
+        let base_url = base_url.into().trim_end_matches('/').to_owned();
+        Self { transport, base_url, caller, user_id: None, ticket: None, retries: Retries::default() }
     }
 
     /// The same client with other retries.
