@@ -32,7 +32,6 @@ const REQUESTS_AT_ONCE: usize = 1_000;
 /// The running system.
 ///
 /// Without [`Self::stop`] a drop ends everything too, including Redis, but cuts off unfinished work.
-#[derive(Debug)]
 pub struct Local {
     gateway: Gateway,
     /// Settle, which ends with it.

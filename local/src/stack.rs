@@ -1,6 +1,5 @@
 //! The functions' handlers over the two stores: the system behind the gateway.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -186,12 +185,6 @@ impl Stack {
     /// Functions that remember nothing of what they read.
     fn forgetful(&self, sandbox: &Sandbox) -> Result<Functions, RedisConfigError> {
         Functions::new(self.table.clone(), self.config.clone(), Some(sandbox))
-    }
-}
-
-impl fmt::Debug for Stack {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stack").finish_non_exhaustive()
     }
 }
 

@@ -23,16 +23,6 @@ const CLOCK: &str = "/_local/clock";
 const RESET: &str = "/_local/reset";
 const FAULTS: &str = "/_local/faults";
 
-/// What is asked for.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Own {
-    Settle,
-    Clock,
-    Reset,
-    Faults,
-    Sqs,
-}
-
 /// The body of a request to move the clock.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -41,79 +31,73 @@ struct Advance {
     advance_s: u64,
 }
 
-impl Own {
-    /// What is asked for at this decoded path, if it is one of these routes.
-    pub fn find(path: &str) -> Option<Self> {
-        match path {
-            SETTLE => Some(Self::Settle),
-            CLOCK => Some(Self::Clock),
-            RESET => Some(Self::Reset),
-            FAULTS => Some(Self::Faults),
-            _ => (path.trim_end_matches('/') == sqs::PATH).then_some(Self::Sqs),
-        }
-    }
+/// Whether a decoded path is that of one of these routes.
+pub fn is_own(path: &str) -> bool {
+    path.starts_with("/_local/")
+}
 
-    /// The answer.
-    pub async fn answer<S: Invoke>(self, stack: Arc<S>, id: String, parts: Parts, body: Bytes) -> Response<Body> {
-        match (self, parts.method.clone()) {
-            (Self::Settle, Method::POST) => {
-                let report = stack.settle().await;
-                report.map_or_else(|failed| undone(&id, "settle", &failed), |report| json_response(&report))
-            }
-            (Self::Clock, Method::GET | Method::HEAD | Method::POST)
-            | (Self::Reset, Method::POST)
-            | (Self::Faults, Method::GET | Method::HEAD | Method::PUT) => match stack.sandbox() {
-                Some(sandbox) => self.answer_of(&*stack, sandbox, &id, !parts.method.is_safe(), &body).await,
-                None => {
-                    problem::of(&id, Code::RouteNotFound, "Only a sandbox has this: start the stack with --sandbox.")
-                }
-            },
-            (Self::Sqs, Method::POST) => {
-                let operation = parts.headers.get("x-amz-target").and_then(|value| value.to_str().ok());
-                match stack.sqs(operation.unwrap_or_default(), &body) {
-                    Ok(Some(answer)) => json_response(&answer),
-                    Ok(None) => problem::of(&id, Code::RouteNotFound, "There is no such queue or operation."),
-                    Err(failed) => undone(&id, "the queue of webhooks", &failed),
-                }
-            }
-            (Self::Clock, _) => problem::method_not_allowed(&id, "GET, HEAD, POST"),
-            (Self::Faults, _) => problem::method_not_allowed(&id, "GET, HEAD, PUT"),
-            (Self::Settle | Self::Reset | Self::Sqs, _) => problem::method_not_allowed(&id, "POST"),
+/// The answer to a request for one of these routes.
+pub async fn answer<S: Invoke>(stack: Arc<S>, id: String, path: String, parts: Parts, body: Bytes) -> Response<Body> {
+    let not_found = |detail: &str| problem::of(&id, Code::RouteNotFound, detail);
+    let path = path.trim_end_matches('/');
+    let answer = match (path, &parts.method) {
+        (SETTLE, &Method::POST) => stack.settle().await.map(|report| json_response(&report)),
+        (CLOCK, &(Method::GET | Method::HEAD | Method::POST))
+        | (RESET, &Method::POST)
+        | (FAULTS, &(Method::GET | Method::HEAD | Method::PUT)) => match stack.sandbox() {
+            Some(sandbox) => of_sandbox(&*stack, sandbox, &id, path, !parts.method.is_safe(), &body).await,
+            None => Ok(not_found("Only a sandbox has this: start the stack with --sandbox.")),
+        },
+        (sqs::PATH, &Method::POST) => {
+            let operation = parts.headers.get("x-amz-target").and_then(|value| value.to_str().ok());
+            let done = stack.sqs(operation.unwrap_or_default(), &body);
+            let nothing = || not_found("There is no such queue or operation.");
+            done.map(|done| done.map_or_else(nothing, |done| json_response(&done)))
         }
-    }
+        (CLOCK, _) => Ok(problem::method_not_allowed(&id, "GET, HEAD, POST")),
+        (FAULTS, _) => Ok(problem::method_not_allowed(&id, "GET, HEAD, PUT")),
+        (SETTLE | RESET | sqs::PATH, _) => Ok(problem::method_not_allowed(&id, "POST")),
+        _ => Ok(not_found("The local stack has no such route.")),
+    };
+    answer.unwrap_or_else(|failed| {
+        tracing::error!(request_id = id, path, error = format!("{failed:#}"), "not done");
+        problem::unavailable(&id, &format!("It could not be done: {failed:#}."))
+    })
+}
 
-    /// The answer of a sandbox: its faults, or its time, each as it is afterwards.
-    async fn answer_of<S: Invoke>(
-        self,
-        stack: &S,
-        sandbox: &Sandbox,
-        id: &str,
-        is_write: bool,
-        body: &[u8],
-    ) -> Response<Body> {
-        let now = || json!({"now": sandbox.clock.now().to_string()});
-        let done = match self {
-            Self::Faults if is_write => match rules(body) {
-                Ok(rules) => {
-                    sandbox.dice.set(rules);
-                    Ok(json!(sandbox.dice.rules()))
+/// The answer of a sandbox: its faults, or its time, each as it is afterwards.
+async fn of_sandbox<S: Invoke>(
+    stack: &S,
+    sandbox: &Sandbox,
+    id: &str,
+    path: &str,
+    is_write: bool,
+    body: &[u8],
+) -> anyhow::Result<Response<Body>> {
+    let invalid = |detail: &str| Ok(problem::of(id, Code::InvalidRequest, detail));
+    let mut delivered = None;
+    match path {
+        FAULTS => {
+            if is_write {
+                match rules(body) {
+                    Ok(rules) => sandbox.dice.set(rules),
+                    Err(error) => return invalid(&error),
                 }
-                Err(error) => return problem::of(id, Code::InvalidRequest, &error),
-            },
-            Self::Faults => Ok(json!(sandbox.dice.rules())),
-            Self::Reset => stack.reset(sandbox).await.map(|()| now()),
-            _ if !is_write => Ok(now()),
-            _ => {
-                let Some(by) = advance(body) else {
-                    let expected = format!("The body must be {{advance_s: 0 to {}}}.", ADVANCE_MAX.as_secs());
-                    return problem::of(id, Code::InvalidRequest, &expected);
-                };
-                let advanced = stack.advance(sandbox, by).await;
-                advanced.map(|delivered| json!({"now": sandbox.clock.now().to_string(), "delivered": delivered}))
             }
-        };
-        done.map_or_else(|failed| undone(id, "the sandbox", &failed), |answer| json_response(&answer))
+            return Ok(json_response(&sandbox.dice.rules()));
+        }
+        RESET => stack.reset(sandbox).await?,
+        _ if is_write => match advance(body) {
+            Some(by) => delivered = Some(stack.advance(sandbox, by).await?),
+            None => return invalid(&format!("The body must be {{advance_s: 0 to {}}}.", ADVANCE_MAX.as_secs())),
+        },
+        _ => {}
     }
+    let mut answer = json!({"now": sandbox.clock.now().to_string()});
+    if let Some(delivered) = delivered {
+        answer["delivered"] = delivered.into();
+    }
+    Ok(json_response(&answer))
 }
 
 /// Which requests are to go wrong, and how.
@@ -131,12 +115,6 @@ fn rules(body: &[u8]) -> Result<Vec<Rule>, String> {
 fn advance(body: &[u8]) -> Option<Duration> {
     let Advance { advance_s } = serde_json::from_slice(body).ok()?;
     Some(Duration::from_secs(advance_s)).filter(|by| *by <= ADVANCE_MAX)
-}
-
-/// The answer where the stack itself failed.
-fn undone(id: &str, what: &'static str, failed: &anyhow::Error) -> Response<Body> {
-    tracing::error!(request_id = id, error = format!("{failed:#}"), "{what} failed");
-    problem::unavailable(id, &format!("It could not be done: {failed:#}."))
 }
 
 /// An answer that is no problem.

@@ -22,8 +22,8 @@ use tokio::time::{sleep, timeout};
 
 use super::event::{self, Origin};
 use super::names::{Names, NotOurs};
-use super::own::{Own, json_response};
-use super::{Invoke, Settings, page, problem, routes};
+use super::own::json_response;
+use super::{Invoke, Settings, own, page, problem, routes};
 use crate::http_server;
 use crate::sandbox::{End, Fate};
 
@@ -178,9 +178,9 @@ async fn answer<S: Invoke>(
         Err(problem) => return Ok(problem),
     };
     let Ok(permit) = shared.limiter.acquire().await else { return Ok(problem::too_many_requests()) };
-    if let Some(own) = Own::find(&raw_path) {
+    if own::is_own(&raw_path) {
         let id = request_id.clone();
-        return Ok(run(&shared, permit, request_id, |stack| own.answer(stack, id, parts, body)).await);
+        return Ok(run(&shared, permit, request_id, |stack| own::answer(stack, id, raw_path, parts, body)).await);
     }
     if let Some(file) = page::answer(&parts, &raw_path, &shared.settings) {
         return Ok(file);

@@ -19,6 +19,7 @@ use anyhow::Context as _;
 use futures::future::try_join_all;
 use notify::{Receiver, Secrets, Webhook};
 use publish::Publisher;
+use scopeguard::guard;
 use shared::config::{Config, WebhookAddresses};
 use shared::dynamodb::SdkTable;
 use shared::events::batch::{Answer, Batch};
@@ -149,11 +150,14 @@ async fn deliver(
         if batches.len() >= BATCHES_AT_ONCE {
             batches.join_next().await;
         }
-        let under_way = UnderWay::new(&queue);
+        queue.under_way.fetch_add(1, Ordering::SeqCst);
+        let under_way = guard(Arc::clone(&queue), |queue| {
+            queue.under_way.fetch_sub(1, Ordering::SeqCst);
+        });
         match queue.receive() {
             Ok(batch) if !batch.records.is_empty() => {
                 let (webhook, ledger) = (Arc::clone(&webhook), Arc::clone(&ledger));
-                batches.spawn(async move { under_way.0.deliver(&webhook, &ledger, batch).await });
+                batches.spawn(async move { under_way.deliver(&webhook, &ledger, batch).await });
                 continue;
             }
             Ok(_) => {}
@@ -168,20 +172,4 @@ async fn deliver(
         }
     }
     batches.join_all().await;
-}
-
-/// One batch that is being received or delivered.
-struct UnderWay(Arc<Queue>);
-
-impl UnderWay {
-    fn new(queue: &Arc<Queue>) -> Self {
-        queue.under_way.fetch_add(1, Ordering::SeqCst);
-        Self(Arc::clone(queue))
-    }
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        self.0.under_way.fetch_sub(1, Ordering::SeqCst);
-    }
 }
