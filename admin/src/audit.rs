@@ -1,58 +1,37 @@
 use std::ops::ControlFlow;
-use std::time::Duration;
 
 use ::audit::{Auditor, Progress, Report};
 use shared::ports::{Clock, System};
 use tokio::time::Instant;
 
-use crate::deployment::{Deployed, Failed, Table};
-use crate::options::{Audit, Deployment};
+use crate::deployment::{Failed, SEGMENTS};
+use crate::options::Audit;
 use crate::text::{fields, table};
 use crate::{Exit, Outcome};
 
-/// How long an audit may take: longer than any table needs, so that only its end or a failure ends it.
-const TIMEOUT: Duration = Duration::from_hours(24 * 365);
-/// Segments of the table that are read at once.
-const SEGMENTS: u32 = 8;
 /// What a report says in any case.
 const FIGURES: &str =
     "packets slips wallets movements deposited withdrawn in_wallets in_pending in_slips imbalance_count unjudged_count";
-
-/// Audits the ledger, however long that takes.
-pub async fn to_the_end(deployment: &Deployment, options: &Audit, json: bool) -> Result<Outcome, Failed> {
-    let table = Table::of(deployment).await;
-    table.announce();
-    let done = Auditor::new(table.client, table.name).run(begin(options)?, Instant::now() + TIMEOUT).await;
-    let done = done.map_err(|error| Failed::from(error).in_table(&table.place))?;
-    Ok(outcome(done.report(), json))
-}
 
 /// Audits the ledger until `deadline`, from the beginning or from where an earlier call ended. If the deadline comes first, it returns
 /// where the audit continues.
 pub async fn until(
     deadline: Instant,
-    deployed: &Deployed,
+    auditor: &Auditor,
     options: &Audit,
     resume: Option<Progress>,
     json: bool,
 ) -> Result<ControlFlow<Outcome, Progress>, Failed> {
-    let progress = match resume {
-        Some(progress) => progress.checked()?,
-        None => begin(options)?,
+    let progress = match (resume, options.since) {
+        (Some(progress), _) => progress.checked()?,
+        (None, Some(since)) => Progress::since(System.now().before(since).ms(), SEGMENTS.into())?,
+        (None, None) => Progress::full(SEGMENTS.into())?,
     };
-    let run = deployed.auditor.run(progress, deadline).await;
-    let progress = run.map_err(|error| Failed::from(error).in_table(&deployed.place))?;
+    let progress = auditor.run(progress, deadline).await?;
     Ok(if progress.is_done() {
         ControlFlow::Break(outcome(progress.report(), json))
     } else {
         ControlFlow::Continue(progress)
-    })
-}
-
-fn begin(options: &Audit) -> Result<Progress, Failed> {
-    Ok(match options.since {
-        Some(since) => Progress::since(System.now().before(since).ms(), SEGMENTS)?,
-        None => Progress::full(SEGMENTS)?,
     })
 }
 

@@ -2,10 +2,9 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use ::audit::{Auditor, Item, ReadError, Reader, Segment};
+use ::audit::{Auditor, Malformed, ReadError, Reader, Source};
 use ::aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
-use futures::stream::{self, Stream, StreamExt};
 use shared::config::{Config, ConfigError};
 use shared::domain::PacketId;
 use shared::dynamodb::SdkTable;
@@ -32,6 +31,9 @@ pub enum Failed {
     /// The table could not be read.
     #[error("the table was not read to its end")]
     Unread(#[from] ReadError),
+    /// An item that can't be parsed.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
     /// A store did not answer.
     #[error(transparent)]
     Store(Failure),
@@ -113,6 +115,9 @@ impl Failed {
     }
 }
 
+/// The segments of the table that are read at once.
+pub const SEGMENTS: u8 = 8;
+
 /// The ledger's table.
 pub struct Table {
     pub client: Client,
@@ -141,31 +146,16 @@ impl Table {
     pub fn announce(&self) {
         let _ = writeln!(std::io::stderr(), "reading {}", self.place);
     }
-}
 
-/// The ledger without the hot store, and where it is.
-pub async fn ledger(deployment: &Deployment) -> (Ledger<SdkTable>, String) {
-    let Table { client, name, place } = Table::of(deployment).await;
-    (Ledger::new(SdkTable::new(client, name), Arc::new(System)), place)
-}
+    /// The ledger without the hot store.
+    pub fn ledger(&self) -> Ledger<SdkTable> {
+        Ledger::new(SdkTable::new(self.client.clone(), self.name.clone()), Arc::new(System))
+    }
 
-/// The segments of the table that are read at once.
-const SEGMENTS: i32 = 8;
-
-/// All items of a table with these attributes, page by page.
-pub fn pages<'a>(
-    reader: &'a Reader,
-    attributes: &'a [&'a str],
-) -> impl Stream<Item = Result<Vec<Item>, ReadError>> + Unpin + 'a {
-    let segment = move |index| {
-        // `Some` while there is a page after this key.
-        Box::pin(stream::try_unfold(Some(None), move |place| async move {
-            let Some(last) = place else { return Ok(None) };
-            let page = reader.scan_items(Segment { index, of: SEGMENTS }, attributes, last.as_ref()).await?;
-            Ok(Some((page.items, page.next.map(Some))))
-        }))
-    };
-    stream::iter(0..SEGMENTS).map(segment).flatten_unordered(None)
+    /// Its items as they are.
+    pub fn source(&self) -> Arc<dyn Source> {
+        Arc::new(Reader::new(self.client.clone(), self.name.clone()))
+    }
 }
 
 /// Both stores of a deployment.

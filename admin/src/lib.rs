@@ -25,8 +25,14 @@ mod verify;
 mod webhooks;
 mod who;
 
-use options::Command;
+use std::time::Duration;
+
+use ::audit::Auditor;
 use shared::domain::Signer;
+use tokio::time::Instant;
+
+use deployment::Table;
+use options::Command;
 
 pub use deployment::{Deployed, Failed, aws_config};
 pub use options::{Asked, Deployment, Options, Right};
@@ -53,21 +59,42 @@ pub enum Exit {
     Unfinished = 2,
 }
 
+/// How long an audit may take here: longer than any table needs, so that only its end or a failure ends it.
+const AUDIT_MAX: Duration = Duration::from_hours(24 * 365);
+
 /// Runs a command with the stores at hand. A repair is in the name of `by`.
 pub async fn run(deployment: &Deployment, asked: Asked, by: Option<Signer>) -> Result<Outcome, Failed> {
     let Asked { json, command } = asked;
     match command {
-        Command::Audit(options) => audit::to_the_end(deployment, &options, json).await,
         Command::Verify(options) => verify::run(&options, json),
         Command::Journal(options) => journal::run(deployment, &options, json).await,
         Command::Reconcile(options) => reconcile::run(&options, json),
-        Command::Story(options) => story::run(deployment, &options, json).await,
-        Command::Sending => sending::run(deployment, json).await,
-        Command::Report(options) => report::run(deployment, &options, json).await,
-        Command::Who(options) => who::run(deployment, &options, json).await,
         Command::Plan(options) => planning::run(&options, json),
-        Command::Webhooks(options) => webhooks::run(deployment, options, json).await,
-        command => run_in(&Deployed::connect(deployment).await?, command, json, by).await,
+        Command::Packet { .. } | Command::Parked | Command::Replay(_) | Command::Rebuild { .. } => {
+            run_in(&Deployed::connect(deployment).await?, command, json, by).await
+        }
+        command => {
+            let table = Table::of(deployment).await;
+            run_on(&table, command, json).await.map_err(|failed| failed.in_table(&table.place))
+        }
+    }
+}
+
+/// Runs a command that asks the ledger only.
+async fn run_on(table: &Table, command: Command, json: bool) -> Result<Outcome, Failed> {
+    match command {
+        Command::Audit(options) => {
+            table.announce();
+            let (deadline, auditor) = (Instant::now() + AUDIT_MAX, Auditor::over(table.source()));
+            let done = audit::until(deadline, &auditor, &options, None, json).await?;
+            done.break_value().ok_or_else(|| Failed::Refused("the audit takes more than a year".to_owned()))
+        }
+        Command::Story(options) => story::run(table, &options, json).await,
+        Command::Sending => sending::run(table, json).await,
+        Command::Report(options) => report::run(table, &options, json).await,
+        Command::Who(options) => who::run(table, &options, json).await,
+        Command::Webhooks(options) => webhooks::run(table, options, json).await,
+        _ => Err(Failed::Refused("this command does not ask the ledger only".to_owned())),
     }
 }
 

@@ -12,6 +12,7 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use shared::domain::Signer;
 use tokio::time::{Instant, timeout_at};
 
@@ -40,55 +41,22 @@ pub struct Request {
 }
 
 /// The event of the function `operate`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
-pub enum Event {
-    /// A call of its URL.
-    Signed(Call),
-    /// An invocation. Lambda does not tell whose.
-    Invoked(Request),
-}
+pub type Event = Value;
 
-/// A call of a function's URL, as Lambda passes it on: payload 2.0, of which this needs little.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Call {
-    request_context: CallContext,
-    #[serde(default)]
-    body: String,
-    #[serde(default)]
-    is_base64_encoded: bool,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-struct CallContext {
-    authorizer: Authorizer,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-struct Authorizer {
-    iam: Identity,
-}
-
-/// Who signed, as IAM has verified it.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Identity {
-    user_arn: Signer,
-}
-
-impl Event {
-    /// The request, and who signed it.
-    fn opened(self) -> Result<(Request, Option<Signer>), String> {
-        let Call { request_context, body, is_base64_encoded } = match self {
-            Self::Invoked(request) => return Ok((request, None)),
-            Self::Signed(call) => call,
-        };
-        let bytes = if is_base64_encoded { STANDARD.decode(body) } else { Ok(body.into_bytes()) };
-        let bytes = bytes.map_err(|error| format!("the body is not base64: {error}"))?;
-        let request = serde_json::from_slice(&bytes).map_err(|error| format!("the body is no request: {error}"))?;
-        Ok((request, Some(request_context.authorizer.iam.user_arn)))
-    }
+/// The request in an event, and who signed it. The event is a call of the function's URL, as Lambda passes it on
+/// (payload 2.0), or an invocation with the request alone: Lambda does not tell whose.
+fn opened(event: Event) -> Result<(Request, Option<Signer>), String> {
+    let unreadable = |error| format!("the event is no request: {error}");
+    // IAM has verified it.
+    let Some(signer) = event.pointer("/requestContext/authorizer/iam/userArn") else {
+        return Ok((serde_json::from_value(event).map_err(unreadable)?, None));
+    };
+    let by = signer.as_str().and_then(|arn| arn.parse().ok()).ok_or("the signer has no ARN")?;
+    let body = event["body"].as_str().unwrap_or_default();
+    let is_packed = event["isBase64Encoded"] == true;
+    let bytes = if is_packed { STANDARD.decode(body) } else { Ok(body.into()) };
+    let bytes = bytes.map_err(|error| format!("the body is not base64: {error}"))?;
+    Ok((serde_json::from_slice(&bytes).map_err(unreadable)?, Some(by)))
 }
 
 /// The function's answer.
@@ -112,7 +80,7 @@ pub struct Answer {
 
 /// Runs the command of `event` until `deadline` at the latest, if `right` allows it. A repair is in the name of who signed it.
 pub async fn operate(deployed: &Deployed, right: Right, event: Event, deadline: Instant) -> Answer {
-    let (Request { arguments, resume }, by) = match event.opened() {
+    let (Request { arguments, resume }, by) = match opened(event) {
         Ok(opened) => opened,
         Err(error) => return Answer::failed(error),
     };
@@ -136,10 +104,10 @@ pub async fn operate(deployed: &Deployed, right: Right, event: Event, deadline: 
         }
         (_, Command::Audit(options)) => {
             let until = deadline.min(begun + AUDIT_CALL);
-            match audit::until(until, deployed, &options, resume, json).await {
+            match audit::until(until, &deployed.auditor, &options, resume, json).await {
                 Ok(ControlFlow::Break(outcome)) => outcome.into(),
                 Ok(ControlFlow::Continue(next)) => Answer { next: Some(next), ..Answer::default() },
-                Err(error) => error.into(),
+                Err(error) => error.in_table(&deployed.place).into(),
             }
         }
         (_, _) if resume.is_some() => Answer::failed("only an audit can continue".to_owned()),

@@ -10,18 +10,16 @@ use shared::domain::Selection;
 use shared::service::{CampaignReports, SheetError, sheet_name, write_sheet};
 use tempfile::NamedTempFile;
 
-use crate::deployment::{Failed, in_file, ledger};
-use crate::options::{Deployment, Report};
+use crate::deployment::{Failed, Table, in_file};
+use crate::options::Report;
 use crate::{Exit, Outcome};
 
 /// Writes the file under its name once all is in it. It replaces one of before.
-pub async fn run(deployment: &Deployment, options: &Report, as_json: bool) -> Result<Outcome, Failed> {
+pub async fn run(table: &Table, options: &Report, as_json: bool) -> Result<Outcome, Failed> {
     let Report { sender, reference, limit_key, day_zone, output } = options;
     let of = Selection { sender: sender.clone(), reference: reference.clone(), limit_key: limit_key.clone() };
-    let (ledger, place) = ledger(deployment).await;
-    let reports = CampaignReports::new(Arc::new(ledger));
-    let packets: Vec<_> =
-        reports.packets(&of, None).try_collect().await.map_err(|failure| Failed::Store(failure).in_table(&place))?;
+    let reports = CampaignReports::new(Arc::new(table.ledger()));
+    let packets: Vec<_> = reports.packets(&of, None).try_collect().await.map_err(Failed::Store)?;
     let Some(first) = packets.first() else {
         return Err(Failed::Refused("this sender has no such packet".to_owned()));
     };
@@ -36,7 +34,7 @@ pub async fn run(deployment: &Deployment, options: &Report, as_json: bool) -> Re
             file.flush().map_err(in_file(&path))?;
             file.into_inner().map_err(|error| in_file(&path)(error.into_error()))?
         }
-        Err(SheetError::Read(failure)) => return Err(Failed::Store(failure).in_table(&place)),
+        Err(SheetError::Read(failure)) => return Err(Failed::Store(failure)),
         Err(error) => return Err(Failed::Refused(format!("{}: {error}", path.display()))),
     };
     file.as_file().sync_all().map_err(in_file(&path))?;

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_json::Value;
 use shared::domain::{Movement, MovementFilter, MovementKind, PacketId, Timestamp, UserId};
+use shared::dynamodb::SdkTable;
 use shared::ledger::{Ledger, LedgerError, Packet};
 use shared::logs::name_under;
-use shared::ports::Table;
 
-use crate::deployment::{Failed, in_file, ledger};
-use crate::options::{Deployment, Story};
-use crate::text::table;
+use crate::deployment::{Failed, Table, in_file};
+use crate::options::Story;
+use crate::text;
 use crate::{Exit, Outcome};
 
 /// Something that happened.
@@ -31,7 +31,7 @@ struct Row {
 }
 
 /// Tells the story from the ledger, and from the logs if there are some.
-pub async fn run(deployment: &Deployment, options: &Story, json: bool) -> Result<Outcome, Failed> {
+pub async fn run(table: &Table, options: &Story, json: bool) -> Result<Outcome, Failed> {
     if options.user.is_some() && options.log_key.is_none() && !options.log.is_empty() {
         return Err(Failed::Refused("--log needs --log-key".to_owned()));
     }
@@ -42,7 +42,7 @@ pub async fn run(deployment: &Deployment, options: &Story, json: bool) -> Result
         return Err(Failed::Refused("--to is before --from".to_owned()));
     }
     let mut rows = Vec::new();
-    let slips = of_ledger(deployment, options, &mut rows).await?;
+    let slips = of_ledger(&table.ledger(), options, &mut rows).await?;
     let of_ledger = rows.len();
     for file in options.log.iter().map(|path| files(path)).collect::<Result<Vec<_>, _>>()?.into_iter().flatten() {
         let text = std::fs::read_to_string(&file).map_err(in_file(&file))?;
@@ -51,7 +51,7 @@ pub async fn run(deployment: &Deployment, options: &Story, json: bool) -> Result
     rows.sort_by(|one, other| one.at.cmp(&other.at));
     let exit = if rows.is_empty() { Exit::Wrong } else { Exit::Good };
     let text = || {
-        let text = if rows.is_empty() { "nothing happened".to_owned() } else { table(&rows, NAMES) };
+        let text = if rows.is_empty() { "nothing happened".to_owned() } else { text::table(&rows, NAMES) };
         match rows.len() == of_ledger {
             true if options.log.is_empty() => format!("{text}\nwithout a log: --log names one"),
             true => format!("{text}\nthe log has no such line: is it that time's, and is --log-key its key?"),
@@ -71,29 +71,26 @@ const READS: [&str; 4] = ["get", "list", "find", "report"];
 /// What the ledger has: the movements of the user's wallet, or else what was done with the packet. It has no requests. Returns the slips that
 /// the user claimed.
 async fn of_ledger(
-    deployment: &Deployment,
+    ledger: &Ledger<SdkTable>,
     options: &Story,
     rows: &mut Vec<Row>,
 ) -> Result<BTreeSet<(PacketId, u32)>, Failed> {
     if options.request.is_some() {
         return Ok(BTreeSet::new());
     }
-    let (ledger, place) = ledger(deployment).await;
-    let told = match (&options.user, options.packet) {
-        (Some(user), _) => moved(&ledger, user, options, rows).await,
+    match (&options.user, options.packet) {
+        (Some(user), _) => Ok(moved(ledger, user, options, rows).await?),
         (None, Some(id)) => {
-            let packet = ledger.packet(id).await.map_err(|error| Failed::from(error).in_table(&place))?;
-            rows.extend(done_with(&packet.ok_or_else(|| Failed::no_packet(id))?));
+            rows.extend(done_with(&ledger.packet(id).await?.ok_or_else(|| Failed::no_packet(id))?));
             Ok(BTreeSet::new())
         }
         (None, None) => Ok(BTreeSet::new()),
-    };
-    told.map_err(|error| Failed::from(error).in_table(&place))
+    }
 }
 
 /// The movements of the user's wallet, with their events. Returns the slips that they claimed.
-async fn moved<T: Table>(
-    ledger: &Ledger<T>,
+async fn moved(
+    ledger: &Ledger<SdkTable>,
     user: &UserId,
     options: &Story,
     rows: &mut Vec<Row>,

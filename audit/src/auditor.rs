@@ -1,4 +1,5 @@
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use aws_sdk_dynamodb::Client;
 use futures::future;
@@ -8,26 +9,32 @@ use shared::ports::Key;
 use tokio::time::{Instant, timeout_at};
 
 use crate::confirm::Rereads;
+use crate::follow::Lead;
 use crate::progress::{Place, Progress};
-use crate::reader::{ReadError, Reader, Segment};
+use crate::reader::Reader;
 use crate::report::Report;
 use crate::run::{Run, Subject};
-use crate::scan::Lead;
+use crate::source::{Only, Range, ReadError, Source};
 
 /// Packets and wallets that one segment checks at once.
 const LOOKS_AT_ONCE: usize = 4;
 
-/// The audit of a table. It only reads.
+/// The audit of a ledger. It only reads.
 #[derive(Clone, Debug)]
 pub struct Auditor {
-    reader: Reader,
+    source: Arc<dyn Source>,
     rereads: Rereads,
 }
 
 impl Auditor {
     /// Audits the table `table` with `client`.
     pub fn new(client: Client, table: String) -> Self {
-        Self { reader: Reader::new(client, table), rereads: Rereads::default() }
+        Self::over(Arc::new(Reader::new(client, table)))
+    }
+
+    /// Audits what `source` has.
+    pub fn over(source: Arc<dyn Source>) -> Self {
+        Self { source, rereads: Rereads::default() }
     }
 
     /// The same audit with other pauses, for tables that apply a transaction's writes all at once.
@@ -42,10 +49,12 @@ impl Auditor {
     /// is reported as unjudged, so that every run makes progress.
     pub async fn run(&self, progress: Progress, deadline: Instant) -> Result<Progress, ReadError> {
         let Progress { since_ms, places, mut report } = progress;
-        let run = Run::new(self.reader.clone(), self.rereads.clone(), since_ms);
+        let run = Run::new(Arc::clone(&self.source), self.rereads.clone(), since_ms);
         let segments = places.into_iter().zip(0..).collect::<Vec<_>>();
         let of = i32::try_from(segments.len()).unwrap_or(i32::MAX);
-        let segments = segments.into_iter().map(|(place, index)| run.segment(Segment { index, of }, place, deadline));
+        let only = Only::Keys(run.since);
+        let segments =
+            segments.into_iter().map(|(place, index)| run.segment(Range::Segment { index, of, only }, place, deadline));
         let mut places = Vec::with_capacity(segments.len());
         for (place, found) in future::try_join_all(segments).await? {
             places.push(place);
@@ -56,14 +65,14 @@ impl Auditor {
 
     /// Audits one packet like the full audit, except its claimants' wallets.
     pub async fn packet(&self, id: PacketId) -> Result<Report, ReadError> {
-        let run = Run::new(self.reader.clone(), self.rereads.clone(), None);
+        let run = Run::new(Arc::clone(&self.source), self.rereads.clone(), None);
         run.check_until_sure(&Subject::Packet(id)).await
     }
 }
 
 impl Run {
     /// Audits a segment from `place` on. Returns the place where it ended, and its findings so far.
-    async fn segment(&self, segment: Segment, place: Place, deadline: Instant) -> Result<(Place, Report), ReadError> {
+    async fn segment(&self, segment: Range, place: Place, deadline: Instant) -> Result<(Place, Report), ReadError> {
         let mut last = match place {
             Place::Done => return Ok((Place::Done, Report::default())),
             Place::Start => None,
@@ -72,7 +81,7 @@ impl Run {
         let mut report = Report::default();
         let mut is_first = true;
         loop {
-            let Ok(page) = timeout_at(deadline, self.page(segment, last.as_ref())).await else {
+            let Ok(page) = timeout_at(deadline, self.page(&segment, last.as_ref())).await else {
                 return Ok((last.into(), report));
             };
             let (leads, next) = page?;
@@ -91,8 +100,8 @@ impl Run {
     }
 
     /// The leads of the page after `last`, and the start of the next page.
-    async fn page(&self, segment: Segment, last: Option<&Key>) -> Result<(HashSet<Lead>, Option<Key>), ReadError> {
-        let page = self.reader.scan(segment, self.since, last).await?;
+    async fn page(&self, segment: &Range, last: Option<&Key>) -> Result<(HashSet<Lead>, Option<Key>), ReadError> {
+        let page = self.source.scan(segment, last).await?;
         Ok((self.leads(&page.items).await?, page.next))
     }
 

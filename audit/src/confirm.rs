@@ -14,8 +14,8 @@
 
 use std::time::Duration;
 
-use crate::reader::ReadError;
 use crate::report::{Figures, Imbalance, Report};
+use crate::source::ReadError;
 
 /// How often a suspected imbalance is read again, with which pauses.
 #[derive(Clone, Debug)]

@@ -1,17 +1,82 @@
-//! Follows leads: makes the checks that the items of a scan call for.
+//! Follows the items of a scan: finds out which checks they call for, and makes them.
+
+use std::collections::HashSet;
 
 use shared::domain::{PacketId, UserId};
 use shared::ledger::keys;
-use shared::ports::Key;
+use shared::ports::{Item, Key};
 
 use crate::confirm::Check;
-use crate::layout::shown;
-use crate::reader::ReadError;
+use crate::item::{Name, Own, Terms};
 use crate::report::{Imbalance, Kind, Report};
-use crate::run::{Outline, Run, Subject};
-use crate::scan::{Lead, Place};
+use crate::run::{Run, Subject};
+use crate::source::{ReadError, key_of, shown};
+
+/// A check that an item calls for.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(crate) enum Lead {
+    /// This packet or wallet must be audited.
+    To(Subject),
+    /// This user has an item, so they must have a wallet.
+    Owner(UserId),
+    /// The item with this key exists, so this packet must, and have that slip or part, reference or limit.
+    Member(Key, PacketId),
+    /// The key has no meaning.
+    Unknown(Key),
+}
+
+impl Lead {
+    /// The key of what is checked, as in reports.
+    pub fn key(&self) -> String {
+        match self {
+            Self::To(subject) => subject.key(),
+            Self::Owner(user) => shown(&keys::wallet(user)),
+            Self::Member(key, _) | Self::Unknown(key) => shown(key),
+        }
+    }
+}
 
 impl Run {
+    /// The leads of a page, each once.
+    ///
+    /// A full audit checks each packet and wallet once, when the scan meets it. Any other item only raises the question
+    /// whether its packet or wallet exists. An audit of changes follows an item to its packet or wallet, since these
+    /// have no time of change themselves.
+    pub(crate) async fn leads(&self, items: &[Item]) -> Result<HashSet<Lead>, ReadError> {
+        let mut leads = HashSet::new();
+        let mut decided = HashSet::new();
+        for key in items.iter().filter_map(key_of) {
+            match Name::of(&key) {
+                None => drop(leads.insert(Lead::Unknown(key))),
+                Some(Name::Receiver | Name::SoldOut(_) | Name::Sending | Name::CloseOrder) => {}
+                Some(Name::Packet(id)) => drop(leads.insert(Lead::To(Subject::Packet(id)))),
+                Some(Name::Amounts(part)) => drop(leads.insert(Lead::Member(key, part.packet))),
+                Some(Name::Reference(_, id) | Name::Limited(.., id)) => drop(leads.insert(Lead::Member(key, id))),
+                Some(Name::Decision(id, _)) => {
+                    leads.insert(Lead::Member(key, id));
+                    decided.insert(id);
+                }
+                Some(Name::Of(user, Own::Wallet)) => drop(leads.insert(Lead::To(Subject::Wallet(user)))),
+                Some(Name::Of(user, _)) if self.since.is_none() => drop(leads.insert(Lead::Owner(user))),
+                Some(Name::Of(user, _)) => leads.extend(self.first_lead(Subject::Wallet(user))),
+            }
+        }
+        if let Some(since) = self.since {
+            let terms = self.terms(decided.iter().copied().collect()).await?;
+            // The scan picks this packet by its own times, and checks it then.
+            let is_picked =
+                |packet: &Terms| packet.created_at >= since.written_ms || packet.expires_at >= since.expired_ms;
+            let others = decided.into_iter().filter(|id| !terms.get(id).is_some_and(is_picked));
+            leads.extend(others.filter_map(|id| self.first_lead(Subject::Packet(id))));
+        }
+        Ok(leads)
+    }
+
+    /// A lead to a packet or wallet, if this run has not checked it before.
+    fn first_lead(&self, subject: Subject) -> Option<Lead> {
+        self.is_first_sight(&subject).then_some(Lead::To(subject))
+    }
+
     /// Checks a packet or a wallet until it is in order or certainly wrong.
     pub(crate) async fn check_until_sure(&self, subject: &Subject) -> Result<Report, ReadError> {
         let key = || subject.key();
@@ -26,8 +91,13 @@ impl Run {
         match lead {
             Lead::To(subject) => self.check_until_sure(subject).await,
             Lead::Owner(user) => self.owner(user).await,
-            Lead::Member(id, place) => self.member(*id, *place).await,
-            Lead::Listed(key, id) => self.listed_as(key, *id).await,
+            Lead::Member(key, id) => {
+                let check = async || {
+                    let imbalances = against(key, *id, self.terms(vec![*id]).await?.get(id)).into_iter().collect();
+                    Ok(Check { imbalances, ..Check::default() })
+                };
+                self.sure(|| shown(key), check).await
+            }
             Lead::Unknown(key) => {
                 let unknown = Imbalance::new(Kind::UnknownItem, shown(key), "a key of this ledger", "another");
                 let report = Report::wrong(vec![unknown]);
@@ -42,58 +112,36 @@ impl Run {
         if self.wallets.contains_key(user) {
             return Ok(Report::default());
         }
-        if self.reader.get(keys::wallet(user)).await?.is_some() {
+        if self.source.get(keys::wallet(user)).await?.is_some() {
             self.wallets.insert(user.clone(), ());
             return Ok(Report::default());
         }
         let wallet = Subject::Wallet(user.clone());
         if self.is_first_sight(&wallet) { self.check_until_sure(&wallet).await } else { Ok(Report::default()) }
     }
-
-    async fn listed_as(&self, key: &Key, id: PacketId) -> Result<Report, ReadError> {
-        let check = async || {
-            let outlines = self.outlines(vec![id]).await?;
-            let imbalances = against_list(key, id, outlines.get(&id)).into_iter().collect();
-            Ok(Check { imbalances, ..Check::default() })
-        };
-        self.sure(|| shown(key), check).await
-    }
-
-    async fn member(&self, id: PacketId, place: Place) -> Result<Report, ReadError> {
-        let check = async || {
-            let outlines = self.outlines(vec![id]).await?;
-            let imbalances = against(place, id, outlines.get(&id)).into_iter().collect();
-            Ok(Check { imbalances, ..Check::default() })
-        };
-        self.sure(|| shown(&place.name(id)), check).await
-    }
 }
 
-/// The imbalance between a packet and the item of a list that it should be in, if any.
-fn against_list(key: &Key, id: PacketId, packet: Option<&Outline>) -> Option<Imbalance> {
+/// The imbalance between a packet and the item with this key, if any.
+fn against(key: &Key, id: PacketId, packet: Option<&Terms>) -> Option<Imbalance> {
     let Some(packet) = packet else {
         return Some(Imbalance::new(Kind::Orphan, shown(key), format!("packet {id}"), "no such packet"));
     };
-    let lists = packet.lists(id);
-    if lists.contains(key) {
-        return None;
+    let within = |kind, index, count, what| {
+        let imbalance =
+            || Imbalance::new(kind, shown(key), format!("one of {count} {what}"), format!("number {index}"));
+        (index >= count).then(imbalance)
+    };
+    match Name::of(key)? {
+        Name::Decision(_, slip) => within(Kind::Decision, slip, packet.count, "slips"),
+        Name::Amounts(part) => within(Kind::Amounts, part.index, id.part_count(), "parts"),
+        _ => {
+            let lists = packet.lists();
+            let found = match lists.iter().map(shown).collect::<Vec<_>>() {
+                names if names.is_empty() => "a packet of no list".to_owned(),
+                names => format!("one of {}", names.join(", ")),
+            };
+            let imbalance = || Imbalance::new(Kind::Reference, shown(key), "a packet of this list", found);
+            (!lists.contains(key)).then(imbalance)
+        }
     }
-    let found = match lists.iter().map(shown).collect::<Vec<_>>() {
-        lists if lists.is_empty() => "a packet of no list".to_owned(),
-        lists => format!("one of {}", lists.join(", ")),
-    };
-    Some(Imbalance::new(Kind::Reference, shown(key), "a packet of this list", found))
-}
-
-/// The imbalance between a packet and an item at `place`, if any.
-fn against(place: Place, id: PacketId, packet: Option<&Outline>) -> Option<Imbalance> {
-    let key = shown(&place.name(id));
-    let Some(packet) = packet else {
-        return Some(Imbalance::new(Kind::Orphan, key, format!("packet {id}"), "no such packet"));
-    };
-    let (kind, index, count, what) = match place {
-        Place::Slip(slip) => (Kind::Decision, slip, packet.count, "slips"),
-        Place::Part(part) => (Kind::Amounts, part, id.part_count(), "parts"),
-    };
-    (index >= count).then(|| Imbalance::new(kind, key, format!("one of {count} {what}"), format!("number {index}")))
 }

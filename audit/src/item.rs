@@ -1,11 +1,12 @@
 //! The items as the audit parses them, without the writers' types: an error there would repeat here and stay unnoticed.
 
-use aws_sdk_dynamodb::types::AttributeValue;
+use std::collections::HashMap;
+use std::str::FromStr;
+
+use serde_dynamo::AttributeValue;
 use shared::domain::{LimitKey, PacketId, PartId, Reference, Timestamp, UserId};
 use shared::ledger::keys;
-use shared::ports::Key;
-
-use crate::reader::Item;
+use shared::ports::{Item, Key};
 
 /// The most slips of a packet. An item that claims to have more is not read on, whatever memory that would take.
 const SLIPS_MAX: u32 = 100_000;
@@ -154,21 +155,43 @@ fn is_day(text: &str) -> bool {
 }
 
 /// A malformed attribute: its expected value.
-#[derive(Debug, Eq, PartialEq)]
+#[derive(Debug, Eq, PartialEq, thiserror::Error)]
+#[error("expected {0}")]
 pub struct Malformed(pub String);
 
+/// A value that is a text.
+pub fn as_text(value: &AttributeValue) -> Option<&str> {
+    if let AttributeValue::S(text) = value { Some(text) } else { None }
+}
+
 /// The attributes of an item.
-#[derive(Clone, Copy)]
-pub struct Fields<'a>(pub &'a Item);
+#[derive(Clone, Copy, Debug)]
+pub struct Fields<'a>(pub &'a HashMap<String, AttributeValue>);
 
 impl<'a> Fields<'a> {
+    /// Whether there is an attribute of this name.
     pub fn has(self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
+    /// A text.
     pub fn text(self, name: &str) -> Result<&'a str, Malformed> {
-        let text = self.0.get(name).and_then(|value| value.as_s().ok());
-        text.map(String::as_str).ok_or_else(|| Malformed(format!("{name}: a text")))
+        self.0.get(name).and_then(as_text).ok_or_else(|| Malformed(format!("{name}: a text")))
+    }
+
+    /// A text that means something.
+    fn parsed<T: FromStr>(self, name: &str, what: &str) -> Result<T, Malformed> {
+        self.text(name)?.parse().map_err(|_| Malformed(format!("{name}: {what}")))
+    }
+
+    /// An attribute that the item may lack.
+    fn maybe<T>(self, name: &str, read: impl Fn(Self, &str) -> Result<T, Malformed>) -> Result<Option<T>, Malformed> {
+        self.has(name).then(|| read(self, name)).transpose()
+    }
+
+    /// A label of the operator: a reference, or the key of a limit.
+    fn label<T: FromStr>(self, name: &str) -> Result<T, Malformed> {
+        self.parsed(name, "1 to 64 of A-Z a-z 0-9 _ . : -")
     }
 
     fn one_of(self, name: &str, words: [&str; 2]) -> Result<(), Malformed> {
@@ -176,48 +199,33 @@ impl<'a> Fields<'a> {
         if words.contains(&self.text(name)?) { Ok(()) } else { Err(Malformed(format!("{name}: {one} or {other}"))) }
     }
 
+    /// The id of a user.
     pub fn user(self, name: &str) -> Result<UserId, Malformed> {
-        self.text(name)?.parse().map_err(|_| Malformed(format!("{name}: a user id")))
+        self.parsed(name, "a user id")
     }
 
-    /// A packet's reference, if it has one.
-    pub fn reference(self) -> Result<Option<Reference>, Malformed> {
-        if !self.has("reference") {
-            return Ok(None);
-        }
-        let reference = self.text("reference")?.parse();
-        reference.map(Some).map_err(|_| Malformed("reference: 1 to 64 of A-Z a-z 0-9 _ . : -".to_owned()))
-    }
-
-    /// The key of the limit of a packet or a claim, if it has one.
-    fn key(self, name: &str) -> Result<Option<LimitKey>, Malformed> {
-        let key = self.has(name).then(|| {
-            self.text(name)?.parse().map_err(|_| Malformed(format!("{name}: 1 to 64 of A-Z a-z 0-9 _ . : -")))
-        });
-        key.transpose()
+    /// The packet that the item belongs to.
+    pub fn packet(self) -> Result<PacketId, Malformed> {
+        self.parsed("packet_id", "a packet id")
     }
 
     /// The limit that a claim counts towards, as its key is spelled in the key of what its user has won.
     pub fn limit_of_claim(self) -> Result<Option<String>, Malformed> {
-        let Some(key) = self.key("limit_key")? else { return Ok(None) };
-        Ok(Some(format!("{}#{key}", self.user("sender_id")?)))
+        let key = self.maybe("limit_key", Self::label::<LimitKey>)?;
+        key.map(|key| Ok(format!("{}#{key}", self.user("sender_id")?))).transpose()
     }
 
     /// The key of a packet's limit, if it has one. Its numbers must be such that somebody can win.
     pub fn limit(self) -> Result<Option<LimitKey>, Malformed> {
         let Some(limit) = self.0.get("limit") else { return Ok(None) };
-        let limit = limit.as_m().map_err(|_| Malformed("limit: a map".to_owned()))?;
+        let AttributeValue::M(limit) = limit else { return Err(Malformed("limit: a map".to_owned())) };
         let fields = Fields(limit);
         for name in ["wins", "amount"].into_iter().filter(|name| fields.has(name)) {
             if fields.number(name)? == 0 {
                 return Err(Malformed(format!("limit.{name}: at least 1")));
             }
         }
-        fields.key("key")?.ok_or_else(|| Malformed("limit.key: a text".to_owned())).map(Some)
-    }
-
-    pub fn packet(self) -> Result<PacketId, Malformed> {
-        self.text("packet_id")?.parse().map_err(|_| Malformed("packet_id: a packet id".to_owned()))
+        fields.label("key").map(Some)
     }
 
     /// Whether a packet was closed: then it says when and why, and may say by whom.
@@ -232,23 +240,31 @@ impl<'a> Fields<'a> {
 
     /// Who signed a movement. Older ones don't say.
     pub fn signer(self) -> Result<(), Malformed> {
-        match self.0.get("by").map(AttributeValue::as_s) {
+        match self.0.get("by").map(as_text) {
             None => Ok(()),
-            Some(Ok(by)) if by.starts_with("arn:") => Ok(()),
+            Some(Some(by)) if by.starts_with("arn:") => Ok(()),
             Some(_) => Err(Malformed("by: an ARN".to_owned())),
         }
     }
 
     /// A whole number, which may be negative.
     pub fn signed(self, name: &str) -> Result<i128, Malformed> {
-        let number = self.0.get(name).and_then(|value| value.as_n().ok()).and_then(|number| number.parse().ok());
+        let number = if let Some(AttributeValue::N(number)) = self.0.get(name) { number.parse().ok() } else { None };
         number.ok_or_else(|| Malformed(format!("{name}: a whole number")))
     }
 
-    pub fn number(self, name: &str) -> Result<u64, Malformed> {
-        u64::try_from(self.signed(name)?).map_err(|_| Malformed(format!("{name}: a number from 0 to 2^64 - 1")))
+    /// The same, or 0 if nothing was ever added to it.
+    pub fn total(self, name: &str) -> Result<i128, Malformed> {
+        if self.has(name) { self.signed(name) } else { Ok(0) }
     }
 
+    /// A number of 0 or more.
+    pub fn number(self, name: &str) -> Result<u64, Malformed> {
+        let number = i64::try_from(self.signed(name)?).ok().and_then(|number| number.try_into().ok());
+        number.ok_or_else(|| Malformed(format!("{name}: a number from 0 to 2^63 - 1")))
+    }
+
+    /// The number of a slip, or a number of slips.
     pub fn slip(self, name: &str) -> Result<u32, Malformed> {
         u32::try_from(self.number(name)?).map_err(|_| Malformed(format!("{name}: a slip")))
     }
@@ -285,31 +301,54 @@ impl std::fmt::Display for Sum {
     }
 }
 
-/// A packet: the terms that the audit needs, and its state.
-#[derive(Debug)]
-pub struct Packet {
+/// The attributes of a packet that never change, as far as other items depend on them.
+#[derive(Clone, Debug)]
+pub struct Terms {
     pub id: PacketId,
     pub sender: UserId,
     pub total: u64,
     pub count: u32,
-    pub cap: u64,
-    pub greeting: String,
     pub reference: Option<Reference>,
     pub limit_key: Option<LimitKey>,
     pub created_at: u64,
     pub expires_at: u64,
+}
+
+impl Terms {
+    pub fn read(id: PacketId, item: &Item) -> Result<Self, Malformed> {
+        let fields = Fields(item);
+        Ok(Self {
+            id,
+            sender: fields.user("sender_id")?,
+            total: fields.number("total_amount")?,
+            count: fields.slip("slip_count")?,
+            reference: fields.maybe("reference", Fields::label)?,
+            limit_key: fields.limit()?,
+            created_at: fields.number("created_at")?,
+            expires_at: fields.number("expires_at")?,
+        })
+    }
+
+    /// The items of the lists that the packet must be in: under its reference, and under the key of its limit.
+    pub fn lists(&self) -> Vec<Key> {
+        let reference = self.reference.as_ref().map(|reference| keys::reference(reference, self.id));
+        let limit = self.limit_key.as_ref().map(|key| keys::limited(&self.sender, key, self.id));
+        reference.into_iter().chain(limit).collect()
+    }
+}
+
+/// A packet: its terms, and its state.
+#[derive(Debug)]
+pub struct Packet {
+    pub terms: Terms,
+    pub cap: u64,
+    pub greeting: String,
     pub due_shard: Option<u64>,
     pub due_at: u64,
     /// Whether the operator has closed it.
     pub is_closed: bool,
     /// The totals that settle adds; `None`: the packet is not settled.
     pub closing: Option<Closing>,
-}
-
-/// The items of the lists that a packet must be in: under its reference, and under the key of its limit.
-pub fn lists(id: PacketId, sender: &UserId, reference: Option<&Reference>, limit: Option<&LimitKey>) -> Vec<Key> {
-    let reference = reference.map(|reference| keys::reference(reference, id));
-    reference.into_iter().chain(limit.map(|key| keys::limited(sender, key, id))).collect()
 }
 
 /// The totals that settle adds to a packet.
@@ -330,45 +369,36 @@ pub struct Best {
 
 impl Packet {
     pub fn read(id: PacketId, item: &Item) -> Result<Self, Malformed> {
-        let fields = Fields(item);
+        let (fields, terms) = (Fields(item), Terms::read(id, item)?);
         if fields.packet()? != id {
             return Err(Malformed("packet_id: that of its key".to_owned()));
         }
         fields.hex32("seed")?;
-        if fields.has("passphrase_digest") {
-            fields.hex32("passphrase_digest")?;
-        }
+        fields.maybe("passphrase_digest", Fields::hex32)?;
         fields.one_of("split", ["random", "equal"])?;
         fields.one_of("ack", ["ledger", "redis"])?;
         fields.number("split_version")?;
         fields.text("currency")?;
-        let packet = Self {
-            id,
-            sender: fields.user("sender_id")?,
-            total: fields.number("total_amount")?,
-            count: fields.slip("slip_count")?,
+        let Terms { total, count, created_at, expires_at, .. } = terms;
+        if !(1..=SLIPS_MAX).contains(&count) || u64::from(count) > total {
+            return Err(Malformed(format!("slip_count: from 1 to {SLIPS_MAX} and the total amount")));
+        }
+        if expires_at <= created_at {
+            return Err(Malformed("expires_at: after created_at".to_owned()));
+        }
+        let starts_at = fields.maybe("starts_at", Fields::number)?;
+        if starts_at.is_some_and(|at| at <= created_at || at >= expires_at) {
+            return Err(Malformed("starts_at: between created_at and expires_at".to_owned()));
+        }
+        Ok(Self {
+            terms,
             cap: fields.number("slip_cap")?,
             greeting: fields.text("greeting")?.to_owned(),
-            reference: fields.reference()?,
-            limit_key: fields.limit()?,
-            created_at: fields.number("created_at")?,
-            expires_at: fields.number("expires_at")?,
-            due_shard: fields.has(keys::DUE_SHARD).then(|| fields.number(keys::DUE_SHARD)).transpose()?,
+            due_shard: fields.maybe(keys::DUE_SHARD, Fields::number)?,
             due_at: fields.number(keys::DUE_AT)?,
             is_closed: fields.closed()?,
             closing: Closing::read(fields)?,
-        };
-        if !(1..=SLIPS_MAX).contains(&packet.count) || u64::from(packet.count) > packet.total {
-            return Err(Malformed(format!("slip_count: from 1 to {SLIPS_MAX} and the total amount")));
-        }
-        if packet.expires_at <= packet.created_at {
-            return Err(Malformed("expires_at: after created_at".to_owned()));
-        }
-        let starts_at = fields.has("starts_at").then(|| fields.number("starts_at")).transpose()?;
-        if starts_at.is_some_and(|at| at <= packet.created_at || at >= packet.expires_at) {
-            return Err(Malformed("starts_at: between created_at and expires_at".to_owned()));
-        }
-        Ok(packet)
+        })
     }
 }
 
@@ -413,7 +443,7 @@ impl Slip {
     /// A decision, whose own attributes include the user.
     pub fn decision(item: &Item) -> Result<Self, Malformed> {
         let fields = Fields(item);
-        let user = if fields.has("user_id") { Some(fields.user("user_id")?) } else { None };
+        let user = fields.maybe("user_id", Fields::user)?;
         Self::read(fields, user)
     }
 
@@ -440,11 +470,10 @@ impl std::fmt::Display for Slip {
 /// What a withdrawal has moved.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Withdrawal {
-    /// What it took out of the balance, when it was made.
+    /// What it took out of the balance, in minor units like the other amounts.
     pub amount: u64,
+    /// When it was made, in milliseconds since the epoch.
     pub at: u64,
-    /// Whether it was made in two steps.
-    pub is_pending_first: bool,
     /// What has left.
     pub posted: u64,
     /// What is reserved.
@@ -456,12 +485,13 @@ pub struct Withdrawal {
 }
 
 impl Withdrawal {
+    /// Parses its item, which is in the index exactly while it is pending.
     pub fn read(item: &Item) -> Result<Self, Malformed> {
         let fields = Fields(item);
         fields.signer()?;
         let (amount, at) = (fields.number("amount")?, fields.number("at")?);
-        let made = Self { amount, at, is_pending_first: fields.has("status"), ..Self::default() };
-        if !made.is_pending_first {
+        let made = Self { amount, at, ..Self::default() };
+        if !fields.has("status") {
             return Ok(Self { posted: amount, ..made });
         }
         let ended = || {
@@ -509,6 +539,7 @@ impl Refund {
 }
 
 /// The amounts of a part: one byte for the width (1 to 4), then each amount in that many bytes, little-endian.
+#[derive(Debug)]
 pub struct Amounts {
     width: usize,
     bytes: Vec<u8>,
@@ -518,7 +549,7 @@ impl Amounts {
     pub fn read(item: &Item) -> Result<Self, Malformed> {
         let malformed = || Malformed("amounts: a width from 1 to 4, and that many bytes a slip".to_owned());
         let Some(AttributeValue::B(blob)) = item.get("amounts") else { return Err(malformed()) };
-        let (width, bytes) = blob.as_ref().split_first().ok_or_else(malformed)?;
+        let (width, bytes) = blob.split_first().ok_or_else(malformed)?;
         let width = usize::from(*width);
         if !(1..=4).contains(&width) || !bytes.len().is_multiple_of(width) {
             return Err(malformed());
@@ -526,12 +557,9 @@ impl Amounts {
         Ok(Self { width, bytes: bytes.to_vec() })
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = u64> {
+    /// The amounts, slip by slip.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = u64> {
         self.bytes.chunks_exact(self.width).map(little_endian)
-    }
-
-    pub fn len(&self) -> usize {
-        self.bytes.len() / self.width
     }
 }
 

@@ -1,9 +1,11 @@
 //! The audit: checks the ledger against itself, every packet against its slips and every wallet against its movements.
 //!
-//! It only reads the table, and shares only key names with the code that writes it: a shared mistake would hide itself.
+//! It reads the ledger by the one method of a [`Source`], and shares only key names with the code that writes it: a shared mistake would
+//! hide itself. Whoever else judges a ledger reads its items with this crate: the journal, the simulation, the books of tests.
 //! Each module answers one question:
 //!
-//! - `scan`: to which packets and wallets does a page of items lead?
+//! - `source`: where do items come from? `reader` is the table.
+//! - `item`: what does an item say?
 //! - `packet` and `wallet`: is this one in order?
 //! - `confirm`: is a suspected imbalance real, or did money move during the read?
 //! - `follow` and `auditor`: what is audited next, and where does the next run continue after a deadline?
@@ -11,21 +13,23 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 mod auditor;
+#[cfg(any(test, feature = "test-support"))]
+pub mod books;
 mod confirm;
 mod follow;
 mod item;
-mod layout;
 mod packet;
 mod progress;
 mod reader;
 mod report;
 mod run;
-mod scan;
+mod source;
 mod wallet;
 
 pub use auditor::Auditor;
 pub use confirm::Rereads;
-pub use item::{Name, Own};
+pub use item::{Fields, Malformed, Name, Own, Withdrawal};
 pub use progress::{Progress, TooManySegments};
-pub use reader::{Item, Page, ReadError, Reader, Segment, key_of};
+pub use reader::Reader;
 pub use report::{Figures, Imbalance, Kind, Report};
+pub use source::{Only, Page, Range, ReadError, Since, Source, key_of, shown};

@@ -7,16 +7,15 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use shared::domain::{PacketId, UserId};
+use shared::domain::{PacketId, PartId, UserId};
 use shared::ledger::keys;
-use shared::ports::Key;
+use shared::ports::{Item, Key};
 
 use crate::confirm::Check;
-use crate::item::{Amounts, Best, Fields, Malformed, Name, Own, Packet, Refund, Slip, Sum, lists};
-use crate::layout::{part_start, shown};
-use crate::reader::{Item, ReadError};
+use crate::item::{Amounts, Best, Fields, Malformed, Name, Own, Packet, Refund, Slip, Sum};
 use crate::report::{Figures, Imbalance, Kind};
 use crate::run::Run;
+use crate::source::{Range, ReadError, key_of, shown};
 
 /// Groups of a packet's decisions that are read at once.
 const GROUPS_AT_ONCE: usize = 8;
@@ -48,23 +47,17 @@ struct Refunds {
 impl Run {
     /// Checks a packet. A missing packet means that its items are orphans.
     pub(crate) async fn check_packet(&self, id: PacketId) -> Result<Check, ReadError> {
-        let key = shown(&keys::packet(id));
-        let Some(item) = self.reader.get(keys::packet(id)).await? else {
-            let missing = Imbalance::new(Kind::Orphan, key, "a packet", "none, but items of it");
-            return Ok(Check { imbalances: vec![missing], ..Check::default() });
+        let key = keys::packet(id);
+        let wrong = |imbalance| Check { imbalances: vec![imbalance], ..Check::default() };
+        let Some(item) = self.source.get(key.clone()).await? else {
+            return Ok(wrong(Imbalance::new(Kind::Orphan, shown(&key), "a packet", "none, but items of it")));
         };
         let packet = match Packet::read(id, &item) {
             Ok(packet) => packet,
-            Err(Malformed(expected)) => {
-                let malformed = Imbalance::new(Kind::Malformed, key, expected, "something else");
-                return Ok(Check { imbalances: vec![malformed], ..Check::default() });
-            }
+            Err(malformed) => return Ok(wrong(Imbalance::malformed(&key, malformed))),
         };
         let mut wrong: Vec<Imbalance> = index(&packet).into_iter().collect();
-        wrong.extend(self.debit(&packet).await?);
-        for list in lists(id, &packet.sender, packet.reference.as_ref(), packet.limit_key.as_ref()) {
-            wrong.extend(self.listed(&packet, list).await?);
-        }
+        wrong.extend(self.debit_and_lists(&packet).await?);
         let (amounts, of_amounts) = self.amounts(&packet).await?;
         wrong.extend(of_amounts);
         let refunds = self.refunds(&packet).await?;
@@ -77,57 +70,50 @@ impl Run {
         wrong.extend(closing(&packet, &sums));
         let figures = Figures {
             packets: 1,
-            slips: packet.count.into(),
-            in_slips: packet.total.saturating_sub(sums.decided.amount),
+            slips: packet.terms.count.into(),
+            in_slips: packet.terms.total.saturating_sub(sums.decided.amount),
             ..Figures::default()
         };
         Ok(Check { figures, imbalances: wrong, moving: false })
     }
 
-    async fn debit(&self, packet: &Packet) -> Result<Option<Imbalance>, ReadError> {
-        let key = keys::sent(&packet.sender, packet.id);
-        let expected = format!("{} at {}", packet.total, packet.created_at);
-        let found = match self.reader.get(key.clone()).await? {
-            None => "no debit".to_owned(),
-            Some(item) => {
-                let fields = Fields(&item);
-                let read = || Ok(format!("{} at {}", fields.number("amount")?, fields.number("at")?));
-                read().unwrap_or_else(|Malformed(expected)| format!("not {expected}"))
-            }
+    /// The sender has a debit of the packet. A packet with a reference is found under it, and one with a limit under the limit's key.
+    async fn debit_and_lists(&self, packet: &Packet) -> Result<Vec<Imbalance>, ReadError> {
+        let terms = &packet.terms;
+        let (total, id, at) = (terms.total, terms.id, terms.created_at);
+        let debit = (Kind::Debit, keys::sent(&terms.sender, id), format!("{total} at {at}"));
+        let list = |key| (Kind::Reference, key, format!("packet {id} at {at}"));
+        let all: Vec<_> = std::iter::once(debit).chain(terms.lists().into_iter().map(list)).collect();
+        let items = self.source.batch(all.iter().map(|(_, key, _)| key.clone()).collect()).await?;
+        let against = |(kind, key, expected): &(Kind, Key, String)| {
+            let read = |item| {
+                let (fields, debit) = (Fields(item), *kind == Kind::Debit);
+                let what =
+                    if debit { fields.number("amount")?.to_string() } else { format!("packet {}", fields.packet()?) };
+                Ok(format!("{what} at {}", fields.number("at")?))
+            };
+            Imbalance::unless_equal(*kind, key, expected, items.get(key).map(|item| read(item)))
         };
-        Ok((found != expected).then(|| Imbalance::new(Kind::Debit, shown(&key), expected, found)))
-    }
-
-    /// A packet with a reference is found under it, and one with a limit under the limit's key.
-    async fn listed(&self, packet: &Packet, key: Key) -> Result<Option<Imbalance>, ReadError> {
-        let expected = format!("packet {} at {}", packet.id, packet.created_at);
-        let found = match self.reader.get(key.clone()).await? {
-            None => "no such item".to_owned(),
-            Some(item) => {
-                let fields = Fields(&item);
-                let read = || Ok(format!("packet {} at {}", fields.packet()?, fields.number("at")?));
-                read().unwrap_or_else(|Malformed(expected)| format!("not {expected}"))
-            }
-        };
-        Ok((found != expected).then(|| Imbalance::new(Kind::Reference, shown(&key), expected, found)))
+        Ok(all.iter().filter_map(against).collect())
     }
 
     /// The amounts of all slips, or an imbalance; then nothing else is checked.
     async fn amounts(&self, packet: &Packet) -> Result<(Vec<u64>, Vec<Imbalance>), ReadError> {
-        let parts = packet.id.part_count();
+        let (id, parts, count) = (packet.terms.id, packet.terms.id.part_count(), packet.terms.count);
         let mut wrong = Vec::new();
-        let names: Vec<Key> =
-            (0..parts).map(|index| keys::amounts(shared::domain::PartId { packet: packet.id, index })).collect();
-        let items = self.reader.batch_get(names.clone()).await?;
-        let mut all = Vec::with_capacity(packet.count as usize);
+        let names: Vec<Key> = (0..parts).map(|index| keys::amounts(PartId { packet: id, index })).collect();
+        let items = self.source.batch(names.clone()).await?;
+        let mut all = Vec::with_capacity(count as usize);
         for (index, name) in (0..parts).zip(names) {
-            let (start, end) = (part_start(index, parts, packet.count), part_start(index + 1, parts, packet.count));
+            let (start, end) = (part_start(index, parts, count), part_start(index + 1, parts, count));
             let expected = format!("the amounts of {} slips, from {start} on", end - start);
             let mut say = |found: String| wrong.push(Imbalance::new(Kind::Amounts, shown(&name), &*expected, found));
             match items.get(&name).map(Amounts::read) {
                 None => say("no amounts".to_owned()),
                 Some(Err(Malformed(expected))) => say(format!("not {expected}")),
-                Some(Ok(amounts)) if amounts.len() as u64 != end - start => say(format!("{} amounts", amounts.len())),
+                Some(Ok(amounts)) if amounts.iter().len() as u64 != end - start => {
+                    say(format!("{} amounts", amounts.iter().len()));
+                }
                 Some(Ok(amounts)) if amounts.iter().any(|amount| !(1..=packet.cap).contains(&amount)) => {
                     say(format!("an amount outside 1 to {}", packet.cap));
                 }
@@ -135,9 +121,9 @@ impl Run {
             }
         }
         let sum = all.iter().fold(0_u64, |sum, amount| sum.saturating_add(*amount));
-        if wrong.is_empty() && sum != packet.total {
-            let key = shown(&keys::packet(packet.id));
-            wrong.push(Imbalance::new(Kind::Amounts, key, packet.total.to_string(), format!("amounts of {sum}")));
+        if wrong.is_empty() && sum != packet.terms.total {
+            let (key, total) = (shown(&keys::packet(id)), packet.terms.total.to_string());
+            wrong.push(Imbalance::new(Kind::Amounts, key, total, format!("amounts of {sum}")));
         }
         if !wrong.is_empty() {
             all.clear();
@@ -147,7 +133,7 @@ impl Run {
 
     /// Reads all decisions, group by group, each with its claims.
     async fn decisions(&self, packet: &Packet, amounts: &[u64], refunds: &Refunds) -> Result<Sums, ReadError> {
-        let groups = packet.count.div_ceil(keys::SLIPS_PER_KEY);
+        let groups = packet.terms.count.div_ceil(keys::SLIPS_PER_KEY);
         stream::iter(0..groups)
             .map(|group| self.decision_group(packet, group, amounts, refunds))
             .buffered(GROUPS_AT_ONCE)
@@ -165,78 +151,57 @@ impl Run {
         amounts: &[u64],
         refunds: &Refunds,
     ) -> Result<Sums, ReadError> {
-        let pk = keys::decisions(packet.id, group);
+        let range = Range::Partition { pk: keys::decisions(packet.terms.id, group), prefix: String::new() };
+        let mut pages = self.source.pages(range);
         let mut sums = Sums::default();
-        let mut start = None;
-        loop {
-            let page = self.reader.query(&pk, "", start).await?;
+        while let Some(items) = pages.try_next().await? {
             let mut claimed = Vec::new();
-            for item in &page.items {
+            for item in &items {
                 // The scan reports a key that is not a decision's.
-                let Some(key) = crate::reader::key_of(item) else { continue };
+                let Some(key) = key_of(item) else { continue };
                 let Some(Name::Decision(_, slip)) = Name::of(&key) else { continue };
                 claimed.extend(sums.enter(packet, &key, slip, item, amounts, refunds));
             }
             sums.imbalances.extend(self.claims(packet, claimed).await?);
-            start = page.next;
-            if start.is_none() {
-                return Ok(sums);
-            }
         }
+        Ok(sums)
     }
 
     /// Each claimed decision has that user's claim, with the same attributes.
     async fn claims(&self, packet: &Packet, claimed: Vec<(UserId, Slip)>) -> Result<Vec<Imbalance>, ReadError> {
-        let names = claimed.iter().map(|(user, _)| keys::claim(user, packet.id)).collect();
-        let items = self.reader.batch_get(names).await?;
-        let mut wrong = Vec::new();
-        for (user, decision) in claimed {
-            let name = keys::claim(&user, packet.id);
-            let found = match items.get(&name) {
-                None => "no claim".to_owned(),
-                Some(item) => match claim_of(packet, user, item) {
-                    Ok(claim) if claim == decision => continue,
-                    Ok(claim) => claim.to_string(),
-                    Err(Malformed(expected)) => format!("not {expected}"),
-                },
-            };
-            wrong.push(Imbalance::new(Kind::DecisionWithoutClaim, shown(&name), decision.to_string(), found));
-        }
-        Ok(wrong)
+        let names = claimed.iter().map(|(user, _)| keys::claim(user, packet.terms.id)).collect();
+        let items = self.source.batch(names).await?;
+        let against = |(user, decision): (UserId, Slip)| {
+            let name = keys::claim(&user, packet.terms.id);
+            let found = items.get(&name).map(|item| claim_of(packet, user, item).map(|claim| claim.to_string()));
+            Imbalance::unless_equal(Kind::DecisionWithoutClaim, &name, &decision, found)
+        };
+        Ok(claimed.into_iter().filter_map(against).collect())
     }
 
     /// All refunds of a packet in its sender's items.
     async fn refunds(&self, packet: &Packet) -> Result<Refunds, ReadError> {
-        let pk = keys::user(&packet.sender);
-        let prefix = format!("{}{}#", keys::REFUND, packet.id);
+        let prefix = format!("{}{}#", keys::REFUND, packet.terms.id);
+        let mut pages = self.source.pages(Range::Partition { pk: keys::user(&packet.terms.sender), prefix });
         let mut refunds = Refunds::default();
-        let mut start = None;
-        loop {
-            let page = self.reader.query(&pk, &prefix, start).await?;
-            for item in &page.items {
-                let Some(key) = crate::reader::key_of(item) else { continue };
+        while let Some(items) = pages.try_next().await? {
+            for item in &items {
+                let Some(key) = key_of(item) else { continue };
                 let Some(Name::Of(_, Own::Refund(_, lowest))) = Name::of(&key) else { continue };
                 match Refund::read(lowest, item) {
                     Ok(refund) => {
                         refunds.at.entry(refund.at).or_default().add(refund.sum);
                         refunds.lowest.insert(lowest, refund.at);
                     }
-                    Err(Malformed(expected)) => {
-                        refunds.imbalances.push(Imbalance::new(
-                            Kind::Malformed,
-                            shown(&key),
-                            expected,
-                            "something else",
-                        ));
-                    }
+                    Err(malformed) => refunds.imbalances.push(Imbalance::malformed(&key, malformed)),
                 }
             }
-            start = page.next;
             // Each refund has at least one slip, so more refunds than slips are wrong in any case.
-            if start.is_none() || refunds.lowest.len() > packet.count as usize {
-                return Ok(refunds);
+            if refunds.lowest.len() > packet.terms.count as usize {
+                break;
             }
         }
+        Ok(refunds)
     }
 
     /// For each time, the refunds must match the refunded decisions. The decisions' sum is at least that of the refunds
@@ -250,7 +215,7 @@ impl Run {
         let mut wrong = before.imbalances.clone();
         for (lowest, at) in &before.lowest {
             if !sums.lowest_seen.contains(lowest) {
-                let key = shown(&keys::refund(&packet.sender, packet.id, *lowest));
+                let key = shown(&keys::refund(&packet.terms.sender, packet.terms.id, *lowest));
                 let expected = format!("slip {lowest} refunded at {at}");
                 wrong.push(Imbalance::new(Kind::Refunds, key, expected, "no such decision"));
             }
@@ -265,7 +230,7 @@ impl Run {
             let of = |sums: &BTreeMap<u64, Sum>| sums.get(at).copied().unwrap_or_default();
             let (least, decided, most) = (of(&before.at), of(&sums.refunded_at), of(&after.at));
             if !least.is_within(decided) || !decided.is_within(most) {
-                let key = format!("{} / {}{}", keys::user(&packet.sender), keys::REFUND, packet.id);
+                let key = format!("{} / {}{}", keys::user(&packet.terms.sender), keys::REFUND, packet.terms.id);
                 let (expected, found) = (format!("refunds of {decided} at {at}"), format!("refunds of {most}"));
                 wrong.push(Imbalance::new(Kind::Refunds, key, expected, found));
             }
@@ -274,10 +239,15 @@ impl Run {
     }
 }
 
+/// The first slip of part `index`. For the index after the last part: the number of slips.
+fn part_start(index: u32, parts: u32, count: u32) -> u64 {
+    u64::from(index) * u64::from(count) / u64::from(parts)
+}
+
 /// A claim, if it also names the packet's sender.
 fn claim_of(packet: &Packet, user: UserId, item: &Item) -> Result<Slip, Malformed> {
     let fields = Fields(item);
-    if fields.packet()? != packet.id || fields.user("sender_id")? != packet.sender {
+    if fields.packet()? != packet.terms.id || fields.user("sender_id")? != packet.terms.sender {
         return Err(Malformed("packet_id and sender_id: those of the packet".to_owned()));
     }
     if fields.text("greeting")? != packet.greeting {
@@ -299,16 +269,19 @@ impl Sums {
     ) -> Option<(UserId, Slip)> {
         let decision = match Slip::decision(item) {
             Ok(decision) => decision,
-            Err(Malformed(expected)) => {
-                self.imbalances.push(Imbalance::new(Kind::Malformed, shown(key), expected, "something else"));
+            Err(malformed) => {
+                self.imbalances.push(Imbalance::malformed(key, malformed));
                 return None;
             }
         };
         let amount = amounts.get(slip as usize).copied();
-        if decision.index != slip || slip >= packet.count || amount.is_some_and(|amount| amount != decision.amount) {
+        if decision.index != slip
+            || slip >= packet.terms.count
+            || amount.is_some_and(|amount| amount != decision.amount)
+        {
             let expected = match amount {
                 Some(amount) => format!("slip {slip}: {amount}"),
-                None => format!("slips 0 to {}", packet.count - 1),
+                None => format!("slips 0 to {}", packet.terms.count - 1),
             };
             self.imbalances.push(Imbalance::new(Kind::Decision, shown(key), expected, decision.to_string()));
         }
@@ -359,22 +332,25 @@ fn index(packet: &Packet) -> Option<Imbalance> {
     } else if packet.is_closed {
         ("closed, with a due_shard from 0 to 15, due at 0", has_shard && packet.due_at == 0)
     } else {
-        ("open, with a due_shard from 0 to 15, due at its expiry", has_shard && packet.due_at == packet.expires_at)
+        (
+            "open, with a due_shard from 0 to 15, due at its expiry",
+            has_shard && packet.due_at == packet.terms.expires_at,
+        )
     };
     let shard = packet.due_shard.map_or_else(|| "no due_shard".to_owned(), |shard| format!("due_shard {shard}"));
     let found = format!("{shard}, due at {}", packet.due_at);
-    (!good).then(|| Imbalance::new(Kind::Index, shown(&keys::packet(packet.id)), expected, found))
+    (!good).then(|| Imbalance::new(Kind::Index, shown(&keys::packet(packet.terms.id)), expected, found))
 }
 
 fn conservation(packet: &Packet, sums: &Sums) -> Option<Imbalance> {
-    let undecided = packet.total.saturating_sub(sums.decided.amount);
+    let undecided = packet.terms.total.saturating_sub(sums.decided.amount);
     let found = sums.claimed.amount.saturating_add(sums.refunded.amount).saturating_add(undecided);
-    (found != packet.total).then(|| {
+    (found != packet.terms.total).then(|| {
         let found = format!(
             "{found}: claimed {}, refunded {}, undecided {undecided}",
             sums.claimed.amount, sums.refunded.amount
         );
-        Imbalance::new(Kind::Conservation, shown(&keys::packet(packet.id)), packet.total.to_string(), found)
+        Imbalance::new(Kind::Conservation, shown(&keys::packet(packet.terms.id)), packet.terms.total.to_string(), found)
     })
 }
 
@@ -382,7 +358,7 @@ fn conservation(packet: &Packet, sums: &Sums) -> Option<Imbalance> {
 fn closing(packet: &Packet, sums: &Sums) -> Option<Imbalance> {
     let closing = packet.closing.as_ref()?;
     let best = sums.best.as_ref().map(|(best, _)| best);
-    let all_decided = sums.decided.count == u64::from(packet.count);
+    let all_decided = sums.decided.count == u64::from(packet.terms.count);
     if all_decided && (closing.claimed, closing.refunded, closing.best.as_ref()) == (sums.claimed, sums.refunded, best)
     {
         return None;
@@ -391,8 +367,8 @@ fn closing(packet: &Packet, sums: &Sums) -> Option<Imbalance> {
         let best = best.map_or_else(|| "none".to_owned(), |best| format!("{} in slip {}", best.amount, best.slip));
         format!("claimed {claimed}, refunded {refunded}, best {best}")
     };
-    let missing = u64::from(packet.count).saturating_sub(sums.decided.count);
+    let missing = u64::from(packet.terms.count).saturating_sub(sums.decided.count);
     let expected = format!("{}, {missing} without a decision", say(sums.claimed, sums.refunded, best));
     let found = format!("settled: {}", say(closing.claimed, closing.refunded, closing.best.as_ref()));
-    Some(Imbalance::new(Kind::Closing, shown(&keys::packet(packet.id)), expected, found))
+    Some(Imbalance::new(Kind::Closing, shown(&keys::packet(packet.terms.id)), expected, found))
 }

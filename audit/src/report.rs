@@ -1,4 +1,10 @@
+use std::fmt::Display;
+
 use serde::{Deserialize, Serialize};
+use shared::ports::Key;
+
+use crate::item::Malformed;
+use crate::source::shown;
 
 /// Imbalances that a report spells out; it only counts further ones. A run's answer has them twice, and goes through an
 /// event bus with a limit of 256 KB.
@@ -48,33 +54,6 @@ pub enum Kind {
     Timeline,
 }
 
-impl Kind {
-    /// The name in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::UnknownItem => "unknown-item",
-            Self::Malformed => "malformed",
-            Self::Orphan => "orphan",
-            Self::Amounts => "amounts",
-            Self::Debit => "debit",
-            Self::Decision => "decision",
-            Self::DecisionWithoutClaim => "decision-without-claim",
-            Self::ClaimWithoutDecision => "claim-without-decision",
-            Self::Refunds => "refunds",
-            Self::Conservation => "conservation",
-            Self::Closing => "closing",
-            Self::Index => "index",
-            Self::NoWallet => "no-wallet",
-            Self::Wallet => "wallet",
-            Self::SendKeys => "send-keys",
-            Self::Days => "days",
-            Self::Limits => "limits",
-            Self::Reference => "reference",
-            Self::Timeline => "timeline",
-        }
-    }
-}
-
 /// An imbalance, seen several times in a row without a change.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Imbalance {
@@ -89,13 +68,28 @@ pub struct Imbalance {
 }
 
 impl Imbalance {
-    pub(crate) fn new(
-        kind: Kind,
-        key: impl std::fmt::Display,
-        expected: impl Into<String>,
-        found: impl Into<String>,
-    ) -> Self {
+    pub(crate) fn new(kind: Kind, key: impl Display, expected: impl Into<String>, found: impl Into<String>) -> Self {
         Self { kind, key: key.to_string(), expected: expected.into(), found: found.into() }
+    }
+
+    /// That an item is missing, or says something else than what is expected of it.
+    pub(crate) fn unless_equal(
+        kind: Kind,
+        key: &Key,
+        expected: &impl Display,
+        found: Option<Result<String, Malformed>>,
+    ) -> Option<Self> {
+        let (expected, found) = match (expected.to_string(), found) {
+            (expected, Some(Ok(found))) => (expected, found),
+            (expected, Some(Err(Malformed(wanted)))) => (expected, format!("not {wanted}")),
+            (expected, None) => (expected, "no such item".to_owned()),
+        };
+        (expected != found).then(|| Self::new(kind, shown(key), expected, found))
+    }
+
+    /// An item that can't be parsed. What it says instead may be a secret.
+    pub(crate) fn malformed(key: &Key, Malformed(expected): Malformed) -> Self {
+        Self::new(Kind::Malformed, shown(key), expected, "something else")
     }
 }
 

@@ -4,21 +4,20 @@
 //! the first pass and the start of the second. So a wallet that was read between them must equal their sum. If the
 //! passes differ, money moved, and the check says so.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use aws_sdk_dynamodb::types::AttributeValue;
 use futures::stream::{self, StreamExt, TryStreamExt};
+use serde_dynamo::AttributeValue;
 use shared::domain::{PacketId, Timestamp, UserId};
 use shared::ledger::keys;
-use shared::ports::Key;
+use shared::ports::{Item, Key};
 
 use crate::confirm::Check;
 use crate::item::{Fields, Malformed, Name, Own, Refund, Slip, Sum, Withdrawal};
-use crate::layout::shown;
-use crate::reader::{Item, ReadError, key_of};
 use crate::report::{Figures, Imbalance, Kind};
 use crate::run::Run;
+use crate::source::{Range, ReadError, key_of, shown};
 
 /// Batches of claims whose decisions are read at once.
 const BATCHES_AT_ONCE: usize = 4;
@@ -36,12 +35,10 @@ struct Totals {
     keys: (u64, u128),
     /// The packets that the user sent, likewise.
     sent: (u64, u128),
-    /// What counts towards the limit of each day: as the day's item says, and as the debits say.
-    days: BTreeMap<String, Sum>,
-    sent_on: BTreeMap<String, Sum>,
-    /// What counts towards each limit of wins, named by its sender and its key: as its item says, and as the claims say.
-    won: BTreeMap<String, Sum>,
-    claimed_towards: BTreeMap<String, Sum>,
+    /// What counts towards the limit of each day and towards each limit of wins, by the sort key of its item: as debits and claims say.
+    counts: BTreeMap<String, Sum>,
+    /// The same as the items say.
+    counted: BTreeMap<String, Sum>,
     /// Deposits, refunds and withdrawals: their number, and the sum of the hashes of all that they say.
     untimed: (u64, u128),
     /// Their copies in the timeline, likewise.
@@ -61,16 +58,13 @@ impl Wallet {
     fn read(item: &Item) -> Result<Self, Malformed> {
         let fields = Fields(item);
         // A wallet has no number to which nothing was added. A suspended user may have no balance yet.
-        let total = |count, amount| {
-            let count = if fields.has(count) { fields.number(count)? } else { 0 };
-            let amount = if fields.has(amount) { fields.signed(amount)? } else { 0 };
-            Ok((count, amount))
-        };
+        let counted =
+            |count, amount| Ok((if fields.has(count) { fields.number(count)? } else { 0 }, fields.total(amount)?));
         Ok(Self {
-            balance: if fields.has("balance") { fields.signed("balance")? } else { 0 },
-            pending: if fields.has("pending") { fields.signed("pending")? } else { 0 },
-            claims: total("claim_count", "claim_amount")?,
-            sent: total("sent_count", "sent_amount")?,
+            balance: fields.total("balance")?,
+            pending: fields.total("pending")?,
+            claims: counted("claim_count", "claim_amount")?,
+            sent: counted("sent_count", "sent_amount")?,
         })
     }
 }
@@ -100,7 +94,7 @@ impl Run {
         let mut wrong = Vec::new();
         let before = self.pass(user, Some(&mut wrong)).await?;
         let key = keys::wallet(user);
-        let item = self.reader.get(key.clone()).await?;
+        let item = self.source.get(key.clone()).await?;
         let figures = |wallet: Wallet| Figures {
             wallets: u64::from(item.is_some()),
             movements: before.movements,
@@ -113,8 +107,8 @@ impl Run {
         let wallet = match item.as_ref().map(Wallet::read) {
             None => None,
             Some(Ok(wallet)) => Some(wallet),
-            Some(Err(Malformed(expected))) => {
-                wrong.push(Imbalance::new(Kind::Malformed, shown(&key), expected, "something else"));
+            Some(Err(malformed)) => {
+                wrong.push(Imbalance::malformed(&key, malformed));
                 return Ok(Check { figures: figures(Wallet::default()), imbalances: wrong, moving: false });
             }
         };
@@ -136,31 +130,24 @@ impl Run {
     /// Sums up a user's items page by page. With `wrong`, also checks each item against its packet.
     async fn pass(&self, user: &UserId, mut wrong: Option<&mut Vec<Imbalance>>) -> Result<Totals, ReadError> {
         let mut totals = Totals::default();
-        let mut start = None;
-        loop {
-            let page = self.reader.query(&keys::user(user), "", start).await?;
+        let mut pages = self.source.pages(Range::Partition { pk: keys::user(user), prefix: String::new() });
+        while let Some(items) = pages.try_next().await? {
             let mut linked = Vec::new();
-            for item in &page.items {
+            for item in &items {
                 let Some(key) = key_of(item) else { continue };
                 // The scan reports a key without a meaning.
                 let Some(Name::Of(_, own)) = Name::of(&key) else { continue };
-                match totals.enter(user, own, &key, item) {
-                    Ok(link) => linked.extend(link.map(|(packet, link)| (key, packet, link))),
-                    Err(Malformed(expected)) => {
-                        if let Some(wrong) = &mut wrong {
-                            wrong.push(Imbalance::new(Kind::Malformed, shown(&key), expected, "something else"));
-                        }
-                    }
+                match (totals.enter(user, own, &key, item), &mut wrong) {
+                    (Ok(link), _) => linked.extend(link.map(|(packet, link)| (key, packet, link))),
+                    (Err(malformed), Some(wrong)) => wrong.push(Imbalance::malformed(&key, malformed)),
+                    (Err(_), None) => {}
                 }
             }
             if let Some(wrong) = &mut wrong {
                 wrong.extend(self.against_packets(user, linked).await?);
             }
-            start = page.next;
-            if start.is_none() {
-                return Ok(totals);
-            }
         }
+        Ok(totals)
     }
 
     async fn against_packets(
@@ -183,24 +170,24 @@ impl Run {
             .try_flatten()
             .try_collect()
             .await?;
-        let outlines = self.outlines(others.iter().map(|(_, packet, _)| *packet).collect()).await?;
+        let terms = self.terms(others.iter().map(|(_, packet, _)| *packet).collect()).await?;
         for (key, packet, link) in others {
             let mut say = |kind, expected: String, found: &str| {
                 wrong.push(Imbalance::new(kind, shown(&key), expected, found));
             };
-            let Some(outline) = outlines.get(&packet) else {
+            let Some(terms) = terms.get(&packet) else {
                 say(Kind::Orphan, format!("packet {packet}"), "no such packet");
                 continue;
             };
             let (kind, holds) = match link {
-                Linked::Sent(amount) => (Kind::Debit, outline.total == amount),
-                Linked::Refund(lowest) => (Kind::Refunds, lowest < outline.count),
+                Linked::Sent(amount) => (Kind::Debit, terms.total == amount),
+                Linked::Refund(lowest) => (Kind::Refunds, lowest < terms.count),
                 Linked::SendKey | Linked::Claim(_) => (Kind::SendKeys, true),
             };
-            if outline.sender != *user {
-                say(kind, format!("an item of {}, the packet's sender", outline.sender), "another's");
+            if terms.sender != *user {
+                say(kind, format!("an item of {}, the packet's sender", terms.sender), "another's");
             } else if !holds {
-                say(kind, format!("a packet of {} in {} slips", outline.total, outline.count), "something else");
+                say(kind, format!("a packet of {} in {} slips", terms.total, terms.count), "something else");
             }
         }
         Ok(wrong)
@@ -209,21 +196,16 @@ impl Run {
     /// Each claim has an equal decision of its slip.
     async fn claims_against_decisions(&self, claims: Vec<(Key, PacketId, Slip)>) -> Result<Vec<Imbalance>, ReadError> {
         let names = claims.iter().map(|(_, packet, claim)| keys::decision(*packet, claim.index)).collect();
-        let decisions = self.reader.batch_get(names).await?;
+        let decisions = self.source.batch(names).await?;
         let mut wrong = Vec::new();
         for (key, packet, claim) in claims {
-            let found = match decisions.get(&keys::decision(packet, claim.index)).map(Slip::decision) {
-                Some(Ok(decision)) if decision == claim => continue,
-                Some(Ok(decision)) => decision.to_string(),
-                Some(Err(Malformed(expected))) => format!("not {expected}"),
-                None if self.outlines(vec![packet]).await?.is_empty() => {
-                    let expected = format!("packet {packet}");
-                    wrong.push(Imbalance::new(Kind::Orphan, shown(&key), expected, "no such packet"));
-                    continue;
-                }
-                None => "no decision".to_owned(),
-            };
-            wrong.push(Imbalance::new(Kind::ClaimWithoutDecision, shown(&key), claim.to_string(), found));
+            let decision = decisions.get(&keys::decision(packet, claim.index));
+            if decision.is_none() && self.terms(vec![packet]).await?.is_empty() {
+                wrong.push(Imbalance::new(Kind::Orphan, shown(&key), format!("packet {packet}"), "no such packet"));
+                continue;
+            }
+            let found = decision.map(|item| Slip::decision(item).map(|decision| decision.to_string()));
+            wrong.extend(Imbalance::unless_equal(Kind::ClaimWithoutDecision, &key, &claim, found));
         }
         Ok(wrong)
     }
@@ -263,30 +245,24 @@ impl Totals {
                 Fields(item).signer()?;
                 let claim = Slip::claim(user.clone(), item)?;
                 if let Some(limit) = fields.limit_of_claim()? {
-                    self.claimed_towards.entry(limit).or_default().add(Sum { count: 1, amount: claim.amount });
+                    let sum = Sum { count: 1, amount: claim.amount };
+                    self.counts.entry(format!("{}{limit}", keys::WON)).or_default().add(sum);
                 }
                 wallet.balance += i128::from(claim.amount);
                 wallet.claims = (wallet.claims.0 + 1, wallet.claims.1 + i128::from(claim.amount));
                 Some((packet, Linked::Claim(claim)))
             }
-            Own::Day => {
-                // The scan accepts no other spelling of the key.
-                let day = key_of(item).and_then(|key| key.sk.strip_prefix(keys::DAY).map(str::to_owned));
-                let sum = Sum { count: fields.number("sent_count")?, amount: fields.number("sent_amount")? };
-                self.days.entry(day.unwrap_or_default()).or_default().add(sum);
-                return Ok(None);
-            }
-            Own::Won => {
-                let limit = key.sk.strip_prefix(keys::WON).unwrap_or_default().to_owned();
-                let sum = Sum { count: fields.number("wins")?, amount: amount()? };
-                self.won.entry(limit).or_default().add(sum);
+            Own::Day | Own::Won => {
+                let (count, amount) = if own == Own::Day { ("sent_count", "sent_amount") } else { ("wins", "amount") };
+                let sum = Sum { count: fields.number(count)?, amount: fields.number(amount)? };
+                self.counted.entry(key.sk.clone()).or_default().add(sum);
                 return Ok(None);
             }
             Own::Sent(packet) => {
                 let amount = amount()?;
                 if fields.has("day") {
                     let sum = Sum { count: 1, amount };
-                    self.sent_on.entry(fields.text("day")?.to_owned()).or_default().add(sum);
+                    self.counts.entry(format!("{}{}", keys::DAY, fields.text("day")?)).or_default().add(sum);
                 }
                 wallet.balance -= i128::from(amount);
                 wallet.sent = (wallet.sent.0 + 1, wallet.sent.1 + i128::from(amount));
@@ -314,11 +290,11 @@ impl Totals {
                     let id = id.ok_or_else(|| Malformed("an id".to_owned()))?;
                     let copy = keys::in_timeline(&keys::returned(user, &id), Timestamp::from_ms(at));
                     let number = |number: u64| AttributeValue::N(number.to_string());
-                    let mut back = Item::from([
+                    let mut back = Item::from(HashMap::from([
                         ("id".to_owned(), AttributeValue::S(id.to_string())),
                         ("amount".to_owned(), number(returned)),
                         ("at".to_owned(), number(at)),
-                    ]);
+                    ]));
                     back.extend(item.get("ended_by").map(|by| ("by".to_owned(), by.clone())));
                     add(&mut self.untimed, hash_of(&copy.sk, Fields(&back)));
                 }
@@ -345,20 +321,14 @@ impl Totals {
             }
             _ => {}
         }
-        let counted = [
-            (Kind::Days, keys::DAY, &self.sent_on, &self.days),
-            (Kind::Limits, keys::WON, &self.claimed_towards, &self.won),
-        ];
-        for (kind, prefix, expected, found) in counted {
-            let all = expected.keys().chain(found.keys()).collect::<BTreeSet<_>>();
-            for name in all {
-                let [expected, found] = [expected, found].map(|sums| sums.get(name).copied().unwrap_or_default());
-                if expected != found {
-                    let say = |sum: Sum| format!("{} in {} packets", sum.amount, sum.count);
-                    let key = Key { pk: keys::user(user), sk: format!("{prefix}{name}") };
-                    wrong.push(Imbalance::new(kind, shown(&key), say(expected), say(found)));
-                }
-            }
+        for name in self.counts.keys().chain(self.counted.keys()).collect::<BTreeSet<_>>() {
+            let say = |sums: &BTreeMap<String, Sum>| {
+                let Sum { count, amount } = sums.get(name).copied().unwrap_or_default();
+                format!("{amount} in {count} packets")
+            };
+            let kind = if name.starts_with(keys::DAY) { Kind::Days } else { Kind::Limits };
+            let key = Key { pk: keys::user(user), sk: name.clone() };
+            wrong.extend(Imbalance::unless_equal(kind, &key, &say(&self.counts), Some(Ok(say(&self.counted)))));
         }
         if self.keys != self.sent {
             let (expected, found) = (format!("those of {} packets", self.sent.0), format!("{} keys", self.keys.0));

@@ -8,11 +8,20 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
+use serde::Deserialize;
 use serde_json::Value;
 use shared::domain::Timestamp;
+use shared::ports::Item;
 
 use super::tally::Tally;
 use crate::deployment::{Failed, in_file};
+
+/// A line of a data file.
+#[derive(Deserialize)]
+struct Line {
+    #[serde(rename = "Item")]
+    item: Item,
+}
 
 const BUFFER_BYTES: usize = 256 * 1024;
 
@@ -71,9 +80,9 @@ impl Export {
             for line in BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(file)).split(b'\n') {
                 count += 1;
                 let line = line.map_err(in_file(&path))?;
-                let line: Value = serde_json::from_slice(&line)
+                let line: Line = serde_json::from_slice(&line)
                     .map_err(|error| unreadable(&path, format!("line {count}: {error}")))?;
-                tally.enter(&line["Item"])?;
+                tally.enter(&line.item)?;
             }
         }
         if count == items {

@@ -10,14 +10,13 @@
 
 mod book;
 mod export;
-mod item;
 mod sums;
 mod tally;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ::audit::Reader;
+use ::audit::Only;
 use futures::TryStreamExt;
 use jiff::civil::Date;
 use serde_json::json;
@@ -29,10 +28,9 @@ pub use sums::{KINDS, Movements, Sum};
 
 use self::book::{Balance, Read, State};
 use self::export::Export;
-use self::item::{ATTRIBUTES, exported};
 use self::sums::Classes;
 use self::tally::{BEFORE, EVER, Problems, Span, Tally, UNTIL_END, WITHIN};
-use crate::deployment::{Failed, Table, pages};
+use crate::deployment::{Failed, SEGMENTS, Table};
 use crate::options::{Deployment, Journal};
 use crate::text::{columns, fields, table};
 use crate::{Exit, Outcome};
@@ -106,10 +104,10 @@ pub async fn run(deployment: &Deployment, options: &Journal, json: bool) -> Resu
 /// Reads all items of the table, and returns its name.
 async fn read_table(table: Table, tally: &mut Tally) -> Result<String, Failed> {
     table.announce();
-    let reader = Reader::new(table.client, table.name.clone());
-    let mut pages = pages(&reader, &ATTRIBUTES);
+    let source = table.source();
+    let mut pages = source.all(SEGMENTS.into(), Only::Whole);
     while let Some(items) = pages.try_next().await.map_err(|error| Failed::from(error).in_table(&table.place))? {
-        items.into_iter().try_for_each(|item| tally.enter(&exported(item)))?;
+        items.iter().try_for_each(|item| tally.enter(item))?;
     }
     Ok(table.name)
 }

@@ -5,15 +5,12 @@ use std::fmt::Display;
 use std::ops::Range;
 use std::time::Duration;
 
-use ::audit::{Name, Own};
+use ::audit::{Fields, Malformed, Name, Own, Withdrawal, key_of, shown};
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use shared::domain::{MovementKind, Timestamp, UserId};
-use shared::ledger::keys;
-use shared::ports::Key;
+use shared::ports::{Item, Key};
 
-use super::item::{text, whole};
 use super::sums::{Movements, Sum};
 use crate::deployment::Failed;
 use crate::scratch;
@@ -108,12 +105,12 @@ impl Tally {
         })
     }
 
-    /// Takes an item. It is parsed without the writers' types, as the audit does.
-    pub fn enter(&mut self, item: &Value) -> Result<(), Failed> {
+    /// Takes an item. The audit's code parses it.
+    pub fn enter(&mut self, item: &Item) -> Result<(), Failed> {
         self.items += 1;
-        let key = Key { pk: text(item, keys::PK).to_owned(), sk: text(item, keys::SK).to_owned() };
+        let key = key_of(item).unwrap_or_else(|| Key { pk: String::new(), sk: String::new() });
         match self.add(&key, item) {
-            Err(Failed::Refused(expected)) => {
+            Err(Failed::Malformed(Malformed(expected))) => {
                 self.problem(&key, "malformed", &expected, &"something else");
                 Ok(())
             }
@@ -121,11 +118,12 @@ impl Tally {
         }
     }
 
-    /// Adds an item to the sums, and a movement of the day to the others. [`Failed::Refused`] says what was expected of the item.
-    fn add(&mut self, key: &Key, item: &Value) -> Result<(), Failed> {
-        let expected = |what: &str| Failed::Refused(what.to_owned());
-        let amount_at = || Ok::<_, Failed>((whole(item, "amount")?, whole(item, "at")?));
-        let (kind, user, packet, lowest) = match Name::of(key).ok_or_else(|| expected("a key of this ledger"))? {
+    /// Adds an item to the sums, and a movement of the day to the others.
+    fn add(&mut self, key: &Key, item: &Item) -> Result<(), Failed> {
+        let fields = Fields(item);
+        let amount_at = || Ok::<_, Malformed>((fields.number("amount")?, fields.number("at")?));
+        let name = Name::of(key).ok_or_else(|| Malformed("a key of this ledger".to_owned()))?;
+        let (kind, user, packet, lowest) = match name {
             Name::Amounts(_)
             | Name::Reference(..)
             | Name::Limited(..)
@@ -137,45 +135,41 @@ impl Tally {
                 return Ok(());
             }
             Name::Packet(_) => {
-                let currency = text(item, "currency");
+                let currency = fields.text("currency").unwrap_or_default();
                 if currency != self.currency {
                     self.problem(key, "currency", &self.currency.clone(), &currency);
                 }
-                self.sum(whole(item, "created_at")?, "packet", 1, whole(item, "total_amount")?);
+                self.sum(fields.number("created_at")?, "packet", 1, fields.number("total_amount")?);
                 return Ok(());
             }
             Name::Decision(..) => {
                 let (amount, at) = amount_at()?;
-                let is_refund = text(item, "user_id").is_empty();
-                self.sum(at, if is_refund { "slip of nobody" } else { "slip of a user" }, 1, amount);
+                self.sum(at, if fields.has("user_id") { "slip of a user" } else { "slip of nobody" }, 1, amount);
                 return Ok(());
             }
             Name::Of(_, Own::Wallet) => {
-                // A user may be suspended before any money has moved.
-                let sum = |name: &str| {
-                    let text = item[name]["N"].as_str().unwrap_or("0");
-                    text.parse::<i128>().map_err(|_| Failed::Refused(format!("{name}: a whole number")))
-                };
-                self.wallets += sum("balance")?;
-                self.pending += sum("pending")?;
+                self.wallets += fields.total("balance")?;
+                self.pending += fields.total("pending")?;
                 return Ok(());
             }
             Name::Of(_, Own::InTimeline(_)) => {
                 let (amount, at) = amount_at()?;
                 let kind = key.sk.split('#').nth(1);
                 let what = ["DEPOSIT", "REFUND", "RETURN", "WITHDRAW"].into_iter().find(|what| Some(*what) == kind);
-                self.sum(at, what.ok_or_else(|| expected("a copy of a movement"))?, 1, amount);
+                if let Some(what) = what {
+                    self.sum(at, what, 1, amount);
+                }
                 return Ok(());
             }
+            Name::Of(user, Own::Withdrawal) => return self.add_withdrawal(key, &user, &Withdrawal::read(item)?),
             Name::Of(user, Own::Deposit) => (MovementKind::Deposit, user, None, None),
-            Name::Of(user, Own::Withdrawal) => return self.add_withdrawal(key, &user, item),
             Name::Of(user, Own::Sent(packet)) => (MovementKind::Sent, user, Some(packet), None),
             Name::Of(user, Own::Claim(packet)) => (MovementKind::Claim, user, Some(packet), None),
             Name::Of(user, Own::Refund(packet, lowest)) => (MovementKind::Refund, user, Some(packet), Some(lowest)),
         };
         let ((amount, at), kind) = (amount_at()?, kind.name());
         if lowest.is_some() {
-            self.sum(at, "refunded slip", whole(item, "slip_count")?, amount);
+            self.sum(at, "refunded slip", fields.number("slip_count")?, amount);
         }
         self.sum(at, kind, 1, amount);
         let packet = packet.map(|packet| packet.to_string());
@@ -188,38 +182,36 @@ impl Tally {
     }
 
     /// Adds a withdrawal. One in two steps reserves its amount, and releases it when it ends; if it is posted, the money then leaves the wallet.
-    fn add_withdrawal(&mut self, key: &Key, user: &UserId, item: &Value) -> Result<(), Failed> {
-        let id = id_of(key);
-        let (amount, at) = (whole(item, "amount")?, whole(item, "at")?);
+    fn add_withdrawal(&mut self, key: &Key, user: &UserId, withdrawal: &Withdrawal) -> Result<(), Failed> {
+        let (id, Withdrawal { amount, at, posted, pending, returned, ended_at }) = (id_of(key), *withdrawal);
         self.sum(at, "withdrawal that was made", 1, amount);
         let movement = |tally: &mut Self, at, kind, amount| {
             tally.sum(at, kind, 1, amount);
             tally.add_entry(at, kind, user, id, None, amount)
         };
-        let status = text(item, "status");
-        if status.is_empty() {
+        if pending == 0 && ended_at.is_none() {
             return movement(self, at, "withdrawal", amount);
         }
         movement(self, at, "reserve", amount)?;
-        let ended_at = if status == "pending" { None } else { Some(whole(item, "ended_at")?) };
-        let posted = if status == "posted" { whole(item, "posted_amount")? } else { 0 };
         if let Some(ended_at) = ended_at {
             movement(self, ended_at, "release", amount)?;
             if posted > 0 {
                 movement(self, ended_at, "withdrawal", posted)?;
             }
-            let returned = amount.checked_sub(posted);
-            let returned = returned.ok_or_else(|| Failed::Refused("posted_amount: at most amount".to_owned()))?;
             if returned > 0 {
                 self.sum(ended_at, "return", 1, returned);
             }
         }
-        let has_ended = ended_at.is_some_and(|ended_at| ended_at < self.span.end);
         let listed_since = Timestamp::from_ms(self.span.end).before(LISTED_FOR).ms();
         if at < self.span.end && ended_at.is_none_or(|ended_at| ended_at >= listed_since) {
-            let status = if has_ended { status } else { "pending" };
-            let ended = ended_at.filter(|_| has_ended).map(|at| Timestamp::from_ms(at).to_string());
-            let posted = Some(posted).filter(|_| status == "posted");
+            let ended_at = ended_at.filter(|at| *at < self.span.end);
+            let status = match ended_at {
+                None => "pending",
+                Some(_) if posted > 0 => "posted",
+                Some(_) => "voided",
+            };
+            let ended = ended_at.map(|at| Timestamp::from_ms(at).to_string());
+            let posted = ended_at.map(|_| posted).filter(|posted| *posted > 0);
             let mut add = self.movements.prepare_cached(ADD_WITHDRAWAL)?;
             add.execute(params![id, user.as_str(), amount, status, Timestamp::from_ms(at).to_string(), ended, posted])?;
         }
@@ -245,7 +237,7 @@ impl Tally {
     }
 
     fn problem(&mut self, key: &Key, kind: &str, expected: &dyn Display, found: &dyn Display) {
-        self.problems.add(kind, &format!("{} / {}", key.pk, key.sk), expected, found);
+        self.problems.add(kind, &shown(key), expected, found);
     }
 
     fn sum(&mut self, at: u64, what: &'static str, count: u64, amount: u64) {

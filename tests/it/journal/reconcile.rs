@@ -109,8 +109,9 @@ async fn a_payment_of_a_withdrawal_that_is_not_posted_is_named() {
             "PK": {"S": "USER#bob"}, "SK": {"S": format!("WITHDRAW#{id}")}, "amount": number(100), "at": number(if id == "w5" { START - 20 } else { at }),
             "status": {"S": status},
         });
-        if let Some(ended_at) = ended_at {
-            item["ended_at"] = number(ended_at);
+        match ended_at {
+            Some(ended_at) => item["ended_at"] = number(ended_at),
+            None => [("due_shard", 16), ("due_at", at)].into_iter().for_each(|(name, due)| item[name] = number(due)),
         }
         if status == "posted" {
             item["posted_amount"] = number(100);

@@ -2,13 +2,14 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use audit::books::{Books, Claimed, PacketBooks};
 use shared::domain::{AckMode, Amount, Claim, PacketId, Refusal, Terms, Timestamp, UserId, Won};
 use shared::ledger::keys;
 use shared::ports::GrabAnswer;
 use shared::service::{Failure, GrabOutcome};
 
-use crate::audit::{Books, Claimed, PacketBooks, number};
 use crate::faults::Fault;
+use crate::table::number;
 use crate::trace::Kind;
 use crate::world::{Known, SECOND_PRIMARY_AHEAD, World};
 

@@ -12,7 +12,7 @@ use shared::ports::{
 use shared::redis::{PartKeys, fields};
 
 use crate::hot::now;
-use crate::table::terms_of;
+use crate::table::{number, terms_of};
 use crate::world::World;
 
 /// A mistake, made between the stores and the use cases. A simulation that does not find it is worth nothing.
@@ -182,8 +182,11 @@ impl TableMutant {
     /// Marks a packet as settled, as if all undecided slips were refunded.
     fn settle(&self, packet: PacketId) {
         let Some(terms) = self.world.terms(packet) else { return };
-        let decisions = crate::audit::claimed(&self.world.table.items(), packet);
-        let claimed: u64 = decisions.iter().map(|(_, amount)| amount).sum();
+        let prefix = format!("SLIPS#{packet}#");
+        let items = self.world.table.items();
+        let is_claimed = |(key, item): &(&Key, &Item)| key.pk.starts_with(&prefix) && item.get("user_id").is_some();
+        let decisions: Vec<u64> = items.iter().filter(is_claimed).map(|(_, item)| number(item, "amount")).collect();
+        let claimed: u64 = decisions.iter().sum();
         let mut closing = Item::default();
         set(&mut closing, "settled_at", self.world.now().ms());
         set(&mut closing, "claimed_count", decisions.len() as u64);
@@ -320,7 +323,8 @@ impl HotMutant {
     fn amount(&self, part: PartId, slip: u32) -> Option<u64> {
         let terms: Arc<Terms> = self.world.terms(part.packet)?;
         let place = slip.checked_sub(part.slips(terms.count).start)?;
-        crate::audit::amounts_of(&self.world.table, part).get(place as usize).copied()
+        let amounts = self.world.table.read(&keys::amounts(part)).map(|item| audit::books::amounts_of(&item))?;
+        amounts.get(place as usize).copied()
     }
 
     /// Whether a part is loaded as closed.
@@ -435,11 +439,4 @@ fn each_delta(writes: &mut [Write], mut change: impl FnMut(&str, &mut i64)) {
 
 fn set(item: &mut Item, name: &str, value: u64) {
     item.inner_mut().insert(name.to_owned(), AttributeValue::N(value.to_string()));
-}
-
-fn number(item: &Item, name: &str) -> u64 {
-    match item.get(name) {
-        Some(AttributeValue::N(digits)) => digits.parse().unwrap(),
-        _ => 0,
-    }
 }

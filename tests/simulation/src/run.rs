@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, Once, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use audit::books::Books;
 use shared::domain::{
     Amount, Amounts, DailyLimit, DayZone, Movement, MovementFilter, PacketId, Passphrase, PassphraseDigest, RequestKey,
     SPLIT_VERSION, Seed, Terms, Timestamp, UserId, WithdrawalEnd, WithdrawalRequest, split,
@@ -20,7 +21,7 @@ use shared::service::{Asker, Failure, GrabOutcome, RunReport, SendOutcome, ViewE
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-use crate::audit::{Books, audit};
+use crate::audit::audit;
 use crate::faults::{Chance, Fault, Struck};
 use crate::history::{AnswerCounts, History};
 use crate::mutants::Mutant;
@@ -271,7 +272,7 @@ impl Run {
             }
         }
         tasks.push(self.spawn(at(), |run| async move {
-            let _ = run.audit();
+            let _ = run.audit().await;
         }));
         for _ in 0..chance.between(0..=2) {
             tasks.push(self.spawn(at(), |run| async move { run.look_for_seeds().await }));
@@ -563,7 +564,7 @@ impl Run {
         let deadline = Instant::now() + SETTLE_TIMEOUT;
         let answer = process.call(settling(process.settle.run(0..=255, deadline))).await;
         self.world.note(format_args!("settle: {answer:?}"));
-        let _ = self.audit();
+        let _ = self.audit().await;
         match answer? {
             Ok(report) => Some(report),
             Err(failure) => {
@@ -634,7 +635,7 @@ impl Run {
             if !view.is_decided && !is_early {
                 continue;
             }
-            let Some(books) = self.audit() else { return };
+            let Some(books) = self.audit().await else { return };
             let decided = books.packets.get(&terms.id.to_string()).map_or(0, |packet| packet.decisions.len());
             if decided < terms.count as usize {
                 let what = format!("{} shows its seed with {decided} of {} slips decided", terms.id, terms.count);
@@ -643,8 +644,8 @@ impl Run {
         }
     }
 
-    fn audit(&self) -> Option<Books> {
-        match audit(&self.world.table.items()) {
+    async fn audit(&self) -> Option<Books> {
+        match audit(self.world.table.items(), &self.world.known()).await {
             Ok(books) => Some(books),
             Err(violation) => {
                 self.world.violated(violation.kind, violation.what);
@@ -655,7 +656,7 @@ impl Run {
 
     /// All checks at the end.
     async fn check(&self) {
-        let Some(books) = self.audit() else { return };
+        let Some(books) = self.audit().await else { return };
         for (id, packet) in &books.packets {
             if !packet.settled {
                 self.world.violated(Kind::Liveness, format!("{id} is not settled"));

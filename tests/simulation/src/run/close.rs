@@ -120,10 +120,10 @@ impl Run {
         for _ in 0..2 {
             self.settle().await;
         }
-        let Some(books) = self.audit() else { return };
+        let Some(books) = self.audit().await else { return };
         for id in closed {
             let packet = books.packets.get(&id.to_string());
-            if packet.is_some_and(|packet| !packet.settled && packet.amounts.len() <= 1_000) {
+            if packet.is_some_and(|packet| !packet.settled && packet.slips <= 1_000) {
                 self.world.violated(Kind::Liveness, format!("{id} is closed, and not settled"));
             }
         }
