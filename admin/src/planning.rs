@@ -1,5 +1,5 @@
-use plan::{Change, Costs, Course, Evening, Inputs, Plan, PlanError, Rush};
-use serde_json::Value;
+use plan::{Answer, Costs, Course, Inputs, Plan, PlanError, Rounds, Rush};
+use serde_json::{Value, json};
 
 use crate::options::Plan as Asked;
 use crate::text::{fields, table};
@@ -29,51 +29,53 @@ pub fn run(options: &Asked, json: bool) -> Result<Outcome, Failed> {
         return Err(PlanError::BadRush("expected --users, --within and --slips").into());
     };
     let rush = Rush::new(users, within, slips, options.seed)?;
-    let exit = |all_served| if all_served { Exit::Good } else { Exit::Wrong };
-    if let (Some(rounds), Some(every)) = (options.rounds, options.every) {
-        let evening = Evening::make(&rush, rounds, every, &inputs)?;
-        return Ok(Outcome::new(json, &evening, || evening_in_words(&evening), exit(evening.all_served)));
-    }
-    let plan = Plan::make(&rush, &inputs)?;
-    Ok(Outcome::new(json, &plan, || in_words(&plan), exit(plan.deployed.outcome.all_served())))
+    let rounds = match options.rounds.zip(options.every) {
+        Some((count, every)) => Rounds::new(count, every, &rush)?,
+        None => Rounds::ONE,
+    };
+    let plan = Plan::make(&rush, rounds, &inputs)?;
+    let exit = if plan.all_served { Exit::Good } else { Exit::Wrong };
+    Ok(Outcome::new(json, &plan, || in_words(&plan), exit))
 }
 
 fn in_words(plan: &Plan) -> String {
-    let raised = plan.raised.as_ref().map(course);
-    paragraphs(fields(plan, "users within_ms slips seed"), course(&plan.deployed), &plan.changes, raised, &plan.costs)
-}
-
-fn evening_in_words(plan: &Evening) -> String {
-    let head = fields(plan, "users within_ms slips seed every_ms idle_minutes hours");
-    let rounds = |rounds: &Vec<Value>| [table(rounds, ROUND)];
-    paragraphs(head, rounds(&plan.deployed), &plan.changes, plan.raised.as_ref().map(rounds), &plan.costs)
-}
-
-fn paragraphs<const N: usize>(
-    head: String,
-    deployed: [String; N],
-    changes: &[Change],
-    raised: Option<[String; N]>,
-    costs: &[Value],
-) -> String {
-    let mut paragraphs = vec![head, "AS DEPLOYED".to_owned()];
-    paragraphs.extend(deployed);
-    if let Some(raised) = raised {
-        paragraphs.extend(["RAISED".to_owned(), table(&changes, "raise was how")]);
-        paragraphs.extend(raised);
+    let head = "users within_ms slips seed";
+    let (head, courses): (_, fn(&[Course]) -> Vec<String>) = match plan.deployed.len() {
+        1 => (head.to_owned(), |courses| courses.iter().flat_map(in_full).collect()),
+        _ => (format!("{head} every_ms idle_minutes hours"), |courses| {
+            vec![table(&courses.iter().map(as_row).collect::<Vec<_>>(), ROUND)]
+        }),
+    };
+    let mut paragraphs = vec![fields(plan, &head), "AS DEPLOYED".to_owned()];
+    paragraphs.extend(courses(&plan.deployed));
+    if let Some(raised) = &plan.raised {
+        paragraphs.extend(["RAISED".to_owned(), table(&plan.changes, "raise was how")]);
+        paragraphs.extend(courses(raised));
     } else {
         paragraphs.push("Nothing has to be raised: no limit refuses a try.".to_owned());
     }
-    paragraphs.push(table(&costs, "dollars deployed raised"));
+    paragraphs.push(table(&plan.costs, "dollars deployed raised"));
     paragraphs.retain(|paragraph| !paragraph.is_empty());
     paragraphs.join("\n\n")
 }
 
-fn course(course: &Course) -> [String; 4] {
+fn in_full(course: &Course) -> [String; 4] {
     [
         table(&course.answers, "answer users percent p50_ms p99_ms last_ms"),
         fields(course, "binds"),
         table(&course.limits, "limit allows refused_tries"),
         fields(&course.outcome, COUNTS),
     ]
+}
+
+fn as_row(course: &Course) -> Value {
+    let of = |answer: Answer, what: &str| course.answers[answer as usize][what].clone();
+    let last = course.answers.iter().filter_map(|answer| answer["last_ms"].as_f64()).fold(0.0, f64::max);
+    json!({
+        "round": course.round, "warm": course.warm, "cold_starts": course.outcome.cold_starts,
+        "slip": of(Answer::Slip, "users"), "sold_out": of(Answer::SoldOut, "users"),
+        "too_many_requests": of(Answer::TooManyRequests, "users"), "unavailable": of(Answer::Unavailable, "users"),
+        "slip_p50_ms": of(Answer::Slip, "p50_ms"), "sold_out_p50_ms": of(Answer::SoldOut, "p50_ms"), "last_ms": last,
+        "binds": course.binds, "refused_tries": course.outcome.refused.iter().sum::<u64>(),
+    })
 }

@@ -20,17 +20,6 @@ pub struct Change {
     pub how: &'static str,
 }
 
-/// Inputs that serve a rush, and what becomes of it then.
-#[derive(Clone, Debug)]
-pub struct Advice {
-    /// The inputs.
-    pub inputs: Inputs,
-    /// What differs.
-    pub changes: Vec<Change>,
-    /// What becomes of the rush.
-    pub outcome: Outcome,
-}
-
 /// Room above the average, because users come at random.
 const ROOM: f64 = 1.1;
 /// Rounds of raising what still refuses tries. Each simulates the rush once.
@@ -40,12 +29,12 @@ const BUSY_MOST: f64 = 0.6;
 /// The most shards to ask for. AWS' default is 90 nodes a cluster: docs.aws.amazon.com/general/latest/gr/elasticache-service.html
 const SHARDS_MOST: f64 = 90.0;
 
-/// Raises the limits that a rush meets, until every user is served or the rounds are over. Then the round that served most counts.
+/// Raises the limits that a rush meets: inputs that serve it, until every user is served or the rounds are over. Then the round that served most counts.
 ///
 /// The first values come from the formulas of the sizing table, with all slips going to the users who come first. `None` if nothing
 /// refused any try: then nothing has to be raised.
 #[must_use]
-pub fn raise(inputs: &Inputs, costs: &Costs, rush: &Rush, met: &Outcome) -> Option<Advice> {
+pub fn raise(inputs: &Inputs, costs: &Costs, rush: &Rush, met: &Outcome) -> Option<Inputs> {
     met.binds()?;
     let times = &Times::of(inputs, costs);
     let rate = ROOM * rush.per_second();
@@ -54,28 +43,23 @@ pub fn raise(inputs: &Inputs, costs: &Costs, rush: &Rush, met: &Outcome) -> Opti
     let needs = Needs::of(size, inputs, costs);
     let mut raised = inputs.clone();
     let at_least = |value: &mut f64, need: f64| *value = value.max(rounded(need));
-    at_least(&mut raised.grab_rate, rate);
-    at_least(&mut raised.grab_burst, rate);
-    at_least(&mut raised.api_rate, rate);
-    at_least(&mut raised.api_burst, rate);
+    for rate_of in [&mut raised.grab_rate, &mut raised.grab_burst, &mut raised.api_rate, &mut raised.api_burst] {
+        at_least(rate_of, rate);
+    }
     at_least(&mut raised.account_concurrency, needs.allowed as f64);
-    let ramps = needs.allowed as f64 > inputs.ramp;
-    if ramps {
+    if needs.allowed as f64 > inputs.ramp {
         at_least(&mut raised.grab_provisioned, needs.allowed as f64);
     }
     let cores = cores(times, rush, won, rate, needs.working as f64);
     // A part lies on one shard, so more shards than parts help nobody.
     let shards_most = SHARDS_MOST.min(rush.parts().into()).max(raised.redis_shards);
     raised.redis_shards = raised.redis_shards.max(needs.shards as f64).max((cores / BUSY_MOST).ceil()).min(shards_most);
-    if inputs.grab_ack_ledger > 0.0 && needs.write_units as f64 > inputs.table_rate() {
-        warm(&mut raised, needs.write_units as f64);
-    }
-    if inputs.grab_ack_ledger > 0.0 && rate > inputs.reads_rate() {
-        warm_reads(&mut raised, rate);
+    if inputs.grab_ack_ledger > 0.0 {
+        warm(&mut raised, needs.write_units as f64, rate);
     }
     let mut outcome = simulate(&raised, times, rush);
     // A round may serve a few users less, because they come at random, and the next one more.
-    let mut best = (raised.clone(), outcome.clone());
+    let mut best = (raised.clone(), outcome.served());
     for _ in 1..ROUNDS {
         if outcome.all_served() {
             break;
@@ -93,12 +77,11 @@ pub fn raise(inputs: &Inputs, costs: &Costs, rush: &Rush, met: &Outcome) -> Opti
         }
         outcome = simulate(&more, times, rush);
         raised = more;
-        if outcome.served() > best.1.served() {
-            best = (raised.clone(), outcome.clone());
+        if outcome.served() > best.1 {
+            best = (raised.clone(), outcome.served());
         }
     }
-    let (raised, outcome) = best;
-    Some(Advice { changes: changes(inputs, &raised), inputs: raised, outcome })
+    Some(best.0)
 }
 
 /// The cores of Redis that the worst second takes: all of the first winners, and the losers. Those of a packet of one part ask it; of
@@ -134,24 +117,21 @@ fn lift(inputs: &mut Inputs, limit: Limit) {
         // Its shards are counted by its work.
         Limit::Redis => {}
         Limit::Table => {
-            warm(inputs, 1.5 * inputs.table_rate());
-            warm_reads(inputs, 1.5 * inputs.reads_rate());
+            warm(inputs, 1.5 * inputs.table_rate(), 1.5 * inputs.reads_rate());
         }
     }
 }
 
-/// Warms the table to this rate of reads. The template takes both rates together.
-fn warm_reads(inputs: &mut Inputs, rate: f64) {
-    inputs.reads_warm = rounded(rate);
-    inputs.reads_quota = inputs.reads_quota.max(inputs.reads_warm);
-    inputs.table_warm = inputs.table_warm.max(inputs.table_new);
-}
-
-/// Warms the table to this rate of writes, and raises what would hold it below.
-fn warm(inputs: &mut Inputs, rate: f64) {
-    inputs.reads_warm = inputs.reads_warm.max(inputs.reads_new);
-    inputs.table_warm = rounded(rate);
-    inputs.table_quota = inputs.table_quota.max(inputs.table_warm);
+/// Warms the table to these rates of writes and of reads, if it takes less, and raises what would hold it below. The template takes both
+/// rates together.
+fn warm(inputs: &mut Inputs, writes: f64, reads: f64) {
+    let (warms_writes, warms_reads) = (writes > inputs.table_rate(), reads > inputs.reads_rate());
+    if warms_writes || warms_reads {
+        inputs.table_warm = if warms_writes { rounded(writes) } else { inputs.table_warm.max(inputs.table_new) };
+        inputs.reads_warm = if warms_reads { rounded(reads) } else { inputs.reads_warm.max(inputs.reads_new) };
+        inputs.table_quota = inputs.table_quota.max(inputs.table_warm);
+        inputs.reads_quota = inputs.reads_quota.max(inputs.reads_warm);
+    }
 }
 
 /// Up to two digits and zeros.

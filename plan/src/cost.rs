@@ -128,7 +128,7 @@ impl Costs {
         let warmed = (inputs.table_warm - inputs.table_new).max(0.0) * self.price("warm-price")
             + (inputs.reads_warm - inputs.reads_new).max(0.0) * self.price("warm-read-price");
         [
-            Cost { of: "requests, and the packet", dollars: requests },
+            Cost { of: "requests, and the packets", dollars: requests },
             Cost {
                 of: "environments that always run",
                 dollars: inputs.grab_provisioned * gigabytes * seconds * self.price("provisioned-price"),

@@ -14,7 +14,6 @@
 
 mod advice;
 mod cost;
-mod evening;
 mod inputs;
 mod outcome;
 mod report;
@@ -27,10 +26,9 @@ mod tests;
 
 pub use advice::Change;
 pub use cost::{Cost, Costs};
-pub use evening::Evening;
 pub use inputs::{Input, Inputs, TEMPLATE};
 pub use outcome::{Answer, Limit, Outcome};
-pub use report::{Course, Plan};
+pub use report::{Course, Plan, Rounds};
 pub use rush::{Rush, Times, simulate};
 pub use sizing::table as sizing_table;
 

@@ -1,41 +1,64 @@
-//! A whole plan as a report: a rush as deployed, what would serve it, and the cost of both.
+//! A whole plan as a report: rushes as deployed, what would serve them, and the cost of both.
+
+use std::cmp::Reverse;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::PlanError;
-use crate::advice::{Change, raise};
+use crate::advice::{Change, changes, raise};
 use crate::cost::{Cost, Costs};
 use crate::inputs::Inputs;
 use crate::outcome::{Answer, Limit, Outcome};
 use crate::rush::{Rush, Times, simulate};
 
-/// A plan.
+/// The rounds of an evening: each is a rush on a packet of its own.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Rounds {
+    count: u32,
+    /// From the beginning of one to that of the next.
+    every: Duration,
+}
+
+/// A plan of a rush, or of an evening of them.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
-    /// Users, each of whom grabs once.
+    /// Users of each round, each of whom grabs once.
     pub users: u32,
     /// The time within which they come, in milliseconds.
     pub within_ms: u64,
-    /// Slips of the packet.
+    /// Slips of each packet.
     pub slips: u32,
-    /// The seed of all that is random.
+    /// The seed of all that is random in the first round. Each later one has the next.
     pub seed: u64,
-    /// What becomes of the rush.
-    pub deployed: Course,
-    /// What to raise, so that it is served. Nothing, if it is served.
+    /// Milliseconds from the beginning of a round to that of the next.
+    pub every_ms: u64,
+    /// Minutes for which Lambda keeps an idle environment.
+    pub idle_minutes: f64,
+    /// Hours for which raised environments and shards are paid: the whole evening's at least.
+    pub hours: f64,
+    /// The inputs by their names.
+    pub inputs: Map<String, Value>,
+    /// What becomes of each round.
+    pub deployed: Vec<Course>,
+    /// Whether all users of all rounds are answered with a slip or that none is left.
+    pub all_served: bool,
+    /// What to raise, so that all rounds are served. Nothing, if no limit refuses a try.
     pub changes: Vec<Change>,
-    /// What becomes of the rush then.
-    pub raised: Option<Course>,
-    /// What both cost.
+    /// What becomes of each round then.
+    pub raised: Option<Vec<Course>>,
+    /// What both cost, all rounds together.
     pub costs: Vec<Value>,
 }
 
-/// A rush under some inputs.
+/// What becomes of a round.
 #[derive(Clone, Debug, Serialize)]
 pub struct Course {
-    /// The inputs by their names.
-    pub inputs: Map<String, Value>,
+    /// Its number, from 1.
+    pub round: u32,
+    /// Environments that run when it begins.
+    pub warm: f64,
     /// The users by their last answer, and how long that took.
     pub answers: Vec<Value>,
     /// What each limit allows, and how many tries it refused.
@@ -44,31 +67,101 @@ pub struct Course {
     pub binds: Option<Limit>,
     /// The counts.
     pub outcome: Outcome,
+    /// The inputs, with what the rounds before left.
+    #[serde(skip)]
+    inputs: Inputs,
+    #[serde(skip)]
+    rush: Rush,
+}
+
+impl Rounds {
+    const MOST: u32 = 100;
+    /// A rush by itself.
+    pub const ONE: Self = Self { count: 1, every: Duration::ZERO };
+
+    /// Rounds of `rush` that begin this time apart.
+    pub fn new(count: u32, every: Duration, rush: &Rush) -> Result<Self, PlanError> {
+        if count == 0 || count > Self::MOST {
+            return Err(PlanError::BadRush("expected 1 to 100 rounds"));
+        }
+        if every < Duration::from_nanos(rush.within).max(Duration::from_secs(1)) {
+            return Err(PlanError::BadRush("expected --every to be a second or more, and no shorter than --within"));
+        }
+        Ok(Self { count, every })
+    }
+
+    /// The time from the beginning to that of a later round.
+    fn after(self, rounds: u32) -> f64 {
+        self.every.as_secs_f64() * f64::from(rounds)
+    }
+
+    /// Simulates all rounds. A round leaves its executions to later ones, for `idle-minutes` from its beginning. It leaves nothing else:
+    /// bursts and the ramp are full again, nobody retries any more, and the table's rate has not grown.
+    fn follow(self, rush: &Rush, inputs: &Inputs, costs: &Costs) -> Vec<Course> {
+        let is_kept = |rounds| self.after(rounds) < inputs.idle_minutes * 60.0;
+        // A call takes the execution that ended last. So of two rounds, the one with more executions used those of the other.
+        let mut worked = vec![(0, inputs.warm_executions)];
+        let mut all = Vec::new();
+        for n in 0..self.count {
+            let kept = worked.iter().filter(|(round, _)| n == 0 || is_kept(n - round)).map(|(_, some)| *some);
+            let inputs = Inputs { warm_executions: kept.fold(0.0, f64::max), ..inputs.clone() };
+            let rush = Rush { seed: rush.seed.wrapping_add(n.into()), ..*rush };
+            let course = Course::of(n + 1, inputs, rush, costs);
+            worked.push((n, course.outcome.executions as f64));
+            all.push(course);
+        }
+        all
+    }
 }
 
 impl Plan {
-    /// Plans a rush.
-    pub fn make(rush: &Rush, inputs: &Inputs) -> Result<Self, PlanError> {
+    /// How often the worst round is raised: users come at random, so what serves one round may be too little for another.
+    const PASSES: usize = 3;
+
+    /// Plans rounds of a rush.
+    pub fn make(rush: &Rush, rounds: Rounds, inputs: &Inputs) -> Result<Self, PlanError> {
         let costs = Costs::recorded()?;
-        let outcome = simulate(inputs, &Times::of(inputs, &costs), rush);
-        let advice = raise(inputs, &costs, rush, &outcome);
-        let cost = costs.of_rushes([&outcome], inputs);
-        let raised = advice.as_ref().map(|advice| costs.of_rushes([&advice.outcome], &advice.inputs));
+        let hours = (rounds.after(rounds.count) / 3_600.0).ceil().max(inputs.hours);
+        let inputs = Inputs { hours, ..inputs.clone() };
+        let cost = |all: &[Course], inputs| costs.of_rushes(all.iter().map(|course| &course.outcome), inputs);
+        let deployed = rounds.follow(rush, &inputs, &costs);
+        let (mut to, mut raised) = (inputs.clone(), None);
+        for _ in 0..Self::PASSES {
+            let met = raised.as_ref().unwrap_or(&deployed);
+            let Some(worst) = met.iter().min_by_key(|course| rank(&course.outcome)) else { break };
+            if raised.is_some() && worst.outcome.all_served() {
+                break;
+            }
+            let Some(more) = raise(&worst.inputs, &costs, &worst.rush, &worst.outcome) else { break };
+            to = Inputs { warm_executions: inputs.warm_executions, ..more };
+            raised = Some(rounds.follow(rush, &to, &costs));
+        }
         Ok(Self {
             users: rush.users,
             within_ms: rush.within / 1_000_000,
             slips: rush.slips,
             seed: rush.seed,
-            deployed: Course::new(inputs, outcome),
-            changes: advice.as_ref().map(|advice| advice.changes.clone()).unwrap_or_default(),
-            raised: advice.map(|advice| Course::new(&advice.inputs, advice.outcome)),
-            costs: cost_rows(&cost, raised.as_ref()),
+            every_ms: rounds.every.as_millis() as u64,
+            idle_minutes: inputs.idle_minutes,
+            hours,
+            inputs: inputs.list().into_iter().map(|input| (input.name.to_owned(), json!(input.value))).collect(),
+            all_served: deployed.iter().all(|course| course.outcome.all_served()),
+            changes: changes(&inputs, &to),
+            costs: cost_rows(&cost(&deployed, &inputs), raised.as_deref().map(|raised| cost(raised, &to)).as_ref()),
+            deployed,
+            raised,
         })
     }
 }
 
+/// The worst round comes first: it served fewest users, and then refused most tries.
+fn rank(outcome: &Outcome) -> (u64, Reverse<u64>) {
+    (outcome.served(), Reverse(outcome.refused.iter().sum()))
+}
+
 impl Course {
-    fn new(inputs: &Inputs, outcome: Outcome) -> Self {
+    fn of(round: u32, inputs: Inputs, rush: Rush, costs: &Costs) -> Self {
+        let mut outcome = simulate(&inputs, &Times::of(&inputs, costs), &rush);
         let answers = Answer::ALL.map(|answer| {
             let users = outcome.answers[answer as usize];
             let ms = |share| outcome.quantile_ms(answer, share).map(tenth);
@@ -79,22 +172,17 @@ impl Course {
             })
         });
         let limits = Limit::ALL.map(
-            |limit| json!({"limit": limit, "allows": allows(limit, inputs), "refused_tries": outcome.refused_by(limit)}),
+            |limit| json!({"limit": limit, "allows": allows(limit, &inputs), "refused_tries": outcome.refused_by(limit)}),
         );
-        // What Lambda keeps after a rush changes nothing in it.
-        let of_rush = inputs.list().into_iter().filter(|input| input.name != "idle-minutes");
-        Self {
-            inputs: of_rush.map(|input| (input.name.to_owned(), json!(input.value))).collect(),
-            answers: answers.into(),
-            limits: limits.into(),
-            binds: outcome.binds(),
-            outcome,
-        }
+        // They would fill the memory: one number for each user of each round.
+        outcome.micros = Default::default();
+        let (answers, limits) = (answers.into(), limits.into());
+        Self { round, warm: inputs.running(), answers, limits, binds: outcome.binds(), outcome, inputs, rush }
     }
 }
 
 /// Rows of what each part costs, and of all together.
-pub fn cost_rows(deployed: &[Cost; 4], raised: Option<&[Cost; 4]>) -> Vec<Value> {
+fn cost_rows(deployed: &[Cost; 4], raised: Option<&[Cost; 4]>) -> Vec<Value> {
     let cents = |dollars: f64| (dollars * 100.0).round() / 100.0;
     let row = |of, deployed, raised: Option<f64>| json!({"dollars": of, "deployed": cents(deployed), "raised": raised.map(cents)});
     let sum = |costs: &[Cost; 4]| costs.iter().map(|cost| cost.dollars).sum();
@@ -104,7 +192,7 @@ pub fn cost_rows(deployed: &[Cost; 4], raised: Option<&[Cost; 4]>) -> Vec<Value>
 }
 
 /// To a tenth.
-pub fn tenth(number: f64) -> f64 {
+fn tenth(number: f64) -> f64 {
     (number * 10.0).round() / 10.0
 }
 

@@ -178,33 +178,33 @@ fn more_shards_answer_no_later() {
 
 #[test]
 fn a_plan_names_the_limit_and_what_lifts_it() {
-    let plan = Plan::make(&rush(100_000, 10_000, 1_000), &Inputs::default()).unwrap();
-    assert_eq!(plan.deployed.binds, Some(Limit::GrabRate));
-    let raised = plan.raised.unwrap();
+    let plan = Plan::make(&rush(100_000, 10_000, 1_000), Rounds::ONE, &Inputs::default()).unwrap();
+    assert_eq!(plan.deployed[0].binds, Some(Limit::GrabRate));
+    let raised = &plan.raised.unwrap()[0];
     assert_eq!((raised.outcome.answers, raised.binds), ([1_000, 99_000, 0, 0], None));
     for (raise, how) in [("GrabRate=11000", "in samconfig.toml"), ("AccountConcurrency=1100", "AWS raises the quota")] {
         assert!(plan.changes.iter().any(|change| (&*change.raise, change.how) == (raise, how)), "{:?}", plan.changes);
     }
     assert_eq!((&plan.costs[4]["dollars"], plan.costs.len()), (&"together".into(), 5));
     // Nothing has to be raised for a rush that is served.
-    let small = Plan::make(&rush(1_000, 10_000, 100), &Inputs::default()).unwrap();
-    assert!(small.raised.is_none() && small.changes.is_empty() && small.deployed.outcome.all_served());
+    let small = Plan::make(&rush(1_000, 10_000, 100), Rounds::ONE, &Inputs::default()).unwrap();
+    assert!(small.raised.is_none() && small.changes.is_empty() && small.all_served);
 }
 
 #[test]
 fn the_plan_for_a_million_users_serves_them_all() {
-    let plan = Plan::make(&rush(1_000_000, 10_000, 100_000), &Inputs::default()).unwrap();
-    let raised = plan.raised.unwrap();
+    let plan = Plan::make(&rush(1_000_000, 10_000, 100_000), Rounds::ONE, &Inputs::default()).unwrap();
+    let raised = &plan.raised.unwrap()[0];
     assert!(raised.outcome.all_served(), "{:?}", raised.outcome.answers);
 }
 
-fn evening(rush: &Rush, rounds: u32, minutes: u64, inputs: &Inputs) -> Evening {
-    Evening::make(rush, rounds, Duration::from_secs(60 * minutes), inputs).unwrap()
+fn evening(rush: &Rush, rounds: u32, minutes: u64, inputs: &Inputs) -> Plan {
+    let rounds = Rounds::new(rounds, Duration::from_secs(60 * minutes), rush).unwrap();
+    Plan::make(rush, rounds, inputs).unwrap()
 }
 
-/// A column of the rounds.
-fn column(rounds: &[serde_json::Value], name: &str) -> Vec<f64> {
-    rounds.iter().map(|round| round[name].as_f64().unwrap()).collect()
+fn warm(courses: &[Course]) -> Vec<f64> {
+    courses.iter().map(|course| course.warm).collect()
 }
 
 #[test]
@@ -212,61 +212,54 @@ fn a_round_on_cold_environments_is_a_rush_of_its_own() {
     let (rush, inputs) = (rush(20_000, 3_000, 1_000), Inputs::default());
     let cold = evening(&rush, 3, 5, &inputs);
     for (n, round) in cold.deployed.iter().enumerate() {
-        let alone = Plan::make(&Rush { seed: rush.seed + n as u64, ..rush }, &inputs).unwrap().deployed;
-        let answers =
-            ["slip", "sold_out", "too_many_requests", "unavailable"].map(|answer| round[answer].as_u64().unwrap());
-        assert_eq!((answers, &round["warm"]), (alone.outcome.answers, &0.0.into()));
-        assert_eq!(round["slip_p50_ms"], alone.answers[0]["p50_ms"]);
-        assert_eq!((&round["binds"], alone.binds), (&"grab_rate".into(), Some(Limit::GrabRate)));
+        let alone = run(&inputs, &Rush { seed: rush.seed + n as u64, ..rush });
+        assert_eq!((round.outcome.answers, round.warm, round.binds), (alone.answers, 0.0, Some(Limit::GrabRate)));
     }
     // What is advised for the worst of them serves all.
     let raised = cold.raised.unwrap();
     assert!(!cold.all_served && cold.changes.iter().any(|change| change.raise == "GrabRate=12000"));
-    assert_eq!(column(&raised, "slip"), [1_000.0; 3]);
-    assert_eq!(column(&raised, "sold_out"), [19_000.0; 3]);
+    assert!(raised.iter().all(|round| round.outcome.answers == [1_000, 19_000, 0, 0]));
 }
 
 #[test]
 fn executions_are_warm_for_rounds_that_begin_soon_enough() {
     let (rush, inputs) = (rush(1_000, 1_000, 100), with(&open(), &["GrabProvisioned=0", "idle-minutes=10"]));
     let soon = evening(&rush, 5, 4, &inputs);
-    let (warm, cold) = (column(&soon.deployed, "warm"), column(&soon.deployed, "cold_starts"));
+    let cold: Vec<f64> = soon.deployed.iter().map(|round| round.outcome.cold_starts as f64).collect();
     assert!(soon.all_served && soon.raised.is_none() && soon.changes.is_empty());
     // All that started in the first round are warm in the two that begin within ten minutes, and more only if one of those needs more.
-    assert_eq!(warm[..3], [0.0, cold[0], cold[0] + cold[1]], "{cold:?}");
-    assert!(cold[0] > 50.0 && warm[3] < warm[2], "{warm:?} {cold:?}");
-    assert_eq!(column(&evening(&rush, 3, 10, &inputs).deployed, "warm"), [0.0; 3]);
+    let kept = warm(&soon.deployed);
+    assert_eq!(kept[..3], [0.0, cold[0], cold[0] + cold[1]], "{cold:?}");
+    assert!(cold[0] > 50.0 && kept[3] < kept[2], "{kept:?} {cold:?}");
+    assert_eq!(warm(&evening(&rush, 3, 10, &inputs).deployed), [0.0; 3]);
     // What runs from the minutes before the evening is kept no longer.
     let before = with(&inputs, &["warm-executions=2000", "AccountConcurrency=1500"]);
-    let warm = column(&evening(&rush, 4, 4, &before).deployed, "warm");
-    assert!(warm[..3] == [1_500.0; 3] && warm[3] < 100.0, "{warm:?}");
+    let kept = warm(&evening(&rush, 4, 4, &before).deployed);
+    assert!(kept[..3] == [1_500.0; 3] && kept[3] < 100.0, "{kept:?}");
 }
 
 #[test]
 fn an_evening_costs_its_requests_and_once_what_runs_through_it() {
     let (rush, inputs) = (rush(50_000, 5_000, 500), with(&Inputs::default(), &["GrabProvisioned=1000", "tries=1"]));
-    let dollars = |costs: &[serde_json::Value]| column(costs, "deployed");
-    let (four, one) = (evening(&rush, 4, 10, &inputs), Plan::make(&rush, &inputs).unwrap());
-    let (cost, alone) = (dollars(&four.costs), dollars(&one.costs));
+    let dollars = |plan: &Plan| plan.costs.iter().map(|cost| cost["deployed"].as_f64().unwrap()).collect::<Vec<_>>();
+    let (four, one) = (evening(&rush, 4, 10, &inputs), Plan::make(&rush, Rounds::ONE, &inputs).unwrap());
+    let (cost, alone) = (dollars(&four), dollars(&one));
     assert!((cost[0] - 4.0 * alone[0]).abs() < 0.03 && alone[0] > 0.01, "{cost:?} {alone:?}");
     assert_eq!((cost[1], four.hours), (alone[1], 1.0));
     assert!((cost[4] - cost[..4].iter().sum::<f64>()).abs() < 0.02, "{cost:?}");
     // Seventy minutes are paid as two hours.
     let seven = evening(&rush, 7, 10, &inputs);
-    assert_eq!((dollars(&seven.costs)[1], seven.hours), (2.0 * alone[1], 2.0));
+    assert_eq!((dollars(&seven)[1], seven.hours), (2.0 * alone[1], 2.0));
 }
 
 #[test]
 fn an_evening_has_some_rounds_and_time_between_them() {
-    let make = |rounds, seconds| {
-        Evening::make(&rush(10, 10_000, 1), rounds, Duration::from_secs(seconds), &Inputs::default()).map(|_| ())
-    };
-    make(1, 10).unwrap();
-    make(100, 10).unwrap();
-    for (rounds, seconds) in [(0, 10), (101, 10), (2, 9), (2, 0)] {
-        assert!(matches!(make(rounds, seconds), Err(PlanError::BadRush(_))), "{rounds} rounds, {seconds} s");
+    for (rounds, seconds, is_good) in [(1, 10, true), (100, 10, true), (0, 10, false), (101, 10, false), (2, 9, false)]
+    {
+        let made = Rounds::new(rounds, Duration::from_secs(seconds), &rush(10, 10_000, 1));
+        assert_eq!(made.is_ok(), is_good, "{rounds} rounds, {seconds} s");
     }
-    Evening::make(&rush(10, 0, 1), 2, Duration::ZERO, &Inputs::default()).unwrap_err();
+    Rounds::new(2, Duration::ZERO, &rush(10, 0, 1)).unwrap_err();
 }
 
 #[test]
