@@ -138,17 +138,3 @@ export function glyph(letter) {
 export function glyphs(text) {
   return [...text].map(glyph);
 }
-
-/**
- * Returns the glyphs of a text whose digits roll into place once the element's `rolling` class is set.
- * @param {string} text
- */
-export function reel(text) {
-  return [...text].map((letter) => {
-    if (!/\d/.test(letter)) return glyph(letter);
-    const at = Number(letter);
-    // A strip from a digit five places away to the one that is shown.
-    const strip = Array.from({ length: 6 }, (_, i) => glyph(String((at + 5 + i) % 10)));
-    return h('span', { class: 'reel' }, h('span', { class: 'strip' }, ...strip));
-  });
-}

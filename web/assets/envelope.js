@@ -2,7 +2,7 @@
 
 import { config } from './context.js';
 import { cover as plain } from './covers/plain.js';
-import { glyph, h, outline, s, vary } from './dom.js';
+import { glyph, h, s, vary } from './dom.js';
 import { avatar, person } from './people.js';
 
 /**
@@ -58,31 +58,6 @@ export function coinFace() {
 /** Returns a coin that can not be pressed. */
 export function coin() {
   return h('span', { class: 'coin', 'aria-hidden': 'true' }, coinFace());
-}
-
-/** Returns a tick. */
-export function tick() {
-  return outline(200, 'M30 110 85 160 175 50', 'tick');
-}
-
-/** Returns the crown of the luckiest. */
-export function crown() {
-  return outline(240, 'M20 60 70 110 120 30 170 110 220 60 200 170H40Z', 'crown-mark');
-}
-
-const GRAINS_MOST = 36;
-
-/**
- * Returns grains of gold that fly apart once, from the place where they are inserted.
- * @param {number} share from 0 to 1: more luck, more gold
- */
-export function goldDust(share) {
-  const count = Math.round(6 + share * (GRAINS_MOST - 6));
-  const grains = Array.from({ length: count }, (_, i) => {
-    const [angle, far] = [(i / count) * 2 * Math.PI, (4 + Math.random() * 4) * (0.7 + share * 0.6)];
-    return vary(h('i'), { '--x': `${Math.cos(angle) * far * 1.4}rem`, '--y': `${Math.sin(angle) * far}rem`, '--late': `${Math.random() * 0.12}s` });
-  });
-  return h('span', { class: 'dust', 'aria-hidden': 'true' }, ...grains);
 }
 
 // --- Covers. Each is one file in covers/: its colours as custom properties, and what is drawn on the envelope.

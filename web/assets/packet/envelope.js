@@ -3,7 +3,7 @@
 import { Problem } from '../../client/hongbao.js';
 import { countDown, serverNow } from '../browser.js';
 import { figure, me, minute, money, once, symbol } from '../context.js';
-import { glyph, glyphs, h, mayMove, reel, say, sleep } from '../dom.js';
+import { glyph, glyphs, h, mayMove, say, sleep } from '../dom.js';
 import { coinFace, envelope, greetingLine } from '../envelope.js';
 import { t } from '../i18n.js';
 import { isolated } from '../people.js';
@@ -340,4 +340,18 @@ export function duration(ms) {
   const days = Math.floor(seconds / 86_400);
   const time = `${two(Math.floor(seconds / 3600) % 24)}:${two(Math.floor(seconds / 60) % 60)}:${two(seconds % 60)}`;
   return days > 0 ? t('grab.days', { count: days, time }) : time;
+}
+
+/**
+ * Returns the glyphs of a text whose digits roll into place once the element's `rolling` class is set.
+ * @param {string} text
+ */
+function reel(text) {
+  return [...text].map((letter) => {
+    if (!/\d/.test(letter)) return glyph(letter);
+    const at = Number(letter);
+    // A strip from a digit five places away to the one that is shown.
+    const strip = Array.from({ length: 6 }, (_, i) => glyph(String((at + 5 + i) % 10)));
+    return h('span', { class: 'reel' }, h('span', { class: 'strip' }, ...strip));
+  });
 }

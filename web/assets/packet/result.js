@@ -2,8 +2,8 @@
 
 import { countDown } from '../browser.js';
 import { api, clock, figure, me, money, shareLink, span, symbol } from '../context.js';
-import { glyphs, h, mayMove, say, vary } from '../dom.js';
-import { artOf, coverOf, crown, dress, goldDust, greetingLine, tick } from '../envelope.js';
+import { glyphs, h, mayMove, outline, say, vary } from '../dom.js';
+import { artOf, coverOf, dress, greetingLine } from '../envelope.js';
 import { t } from '../i18n.js';
 import { avatar, person } from '../people.js';
 import { shareTicket } from '../session.js';
@@ -447,4 +447,29 @@ function claimRow({ user_id, amount, grabbed_at }, isBest, kind) {
     h('span', { class: 'got' }, money(amount)),
     isBest && h('span', { class: 'crown' }, crown(), t('grab.best')),
   );
+}
+
+/** Returns a tick. */
+function tick() {
+  return outline(200, 'M30 110 85 160 175 50', 'tick');
+}
+
+/** Returns the crown of the luckiest. */
+function crown() {
+  return outline(240, 'M20 60 70 110 120 30 170 110 220 60 200 170H40Z', 'crown-mark');
+}
+
+const GRAINS_MOST = 36;
+
+/**
+ * Returns grains of gold that fly apart once, from the place where they are inserted.
+ * @param {number} share from 0 to 1: more luck, more gold
+ */
+function goldDust(share) {
+  const count = Math.round(6 + share * (GRAINS_MOST - 6));
+  const grains = Array.from({ length: count }, (_, i) => {
+    const [angle, far] = [(i / count) * 2 * Math.PI, (4 + Math.random() * 4) * (0.7 + share * 0.6)];
+    return vary(h('i'), { '--x': `${Math.cos(angle) * far * 1.4}rem`, '--y': `${Math.sin(angle) * far}rem`, '--late': `${Math.random() * 0.12}s` });
+  });
+  return h('span', { class: 'dust', 'aria-hidden': 'true' }, ...grains);
 }
