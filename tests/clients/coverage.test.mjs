@@ -81,6 +81,32 @@ test('each operation has a method that sends its request', async () => {
   }
 });
 
+test('parameters and bodies arrive as they are given, and ids are escaped', async () => {
+  /** @type {Record<string, (client: Hongbao) => Promise<unknown>>} */
+  const calls = {
+    'GET /packets/P/claims?limit=5&cursor=c': (client) => client.claims('P', { limit: 5, cursor: 'c' }),
+    'GET /packets/P/claims?order=newest&after=a': (client) => client.claims('P', { order: 'newest', after: 'a' }),
+    'GET /me/packets': (client) => client.myPackets({ cursor: null }),
+    'PUT /wallets/a%7Cb/deposits/d {"amount":5}': (client) => client.deposit('a|b', 'd', 5),
+    'GET /me/movements?from=2026-11-20T00%3A00%3A00%2B08%3A00&kind=refund': (client) => client.myMovements({ from: '2026-11-20T00:00:00+08:00', kind: 'refund' }),
+    'POST /packets/P/grab {"passphrase":"芝麻"}': (client) => client.grab('P', { passphrase: '芝麻' }),
+    'POST /packets/P/grab {}': (client) => client.grab('P'),
+    'POST /users/a%7Cb/packets {"split":"equal","total_amount":1,"count":1}': (client) => client.forUser('a|b').send({ split: 'equal', total_amount: 1, count: 1 }, { key: 'k' }),
+    'GET /wallets/a%7Cb/movements?limit=2': (client) => client.forUser('a|b').myMovements({ limit: 2 }),
+    'GET /operator/packets?reference=order%3A17&limit=1&cursor=c': (client) => client.findPackets('order:17', { limit: 1, cursor: 'c' }),
+  };
+  for (const [request, call] of Object.entries(calls)) {
+    /** @type {string[]} */
+    const sent = [];
+    const fetch = async (/** @type {any} */ url, /** @type {any} */ { method, body } = {}) => {
+      sent.push([method, String(url).slice('http://hongbao.test'.length), ...(body ? [body] : [])].join(' '));
+      return new Response('{}');
+    };
+    await call(new Hongbao({ baseUrl: 'http://hongbao.test', fetch }));
+    assert.deepEqual(sent, [request]);
+  }
+});
+
 test('an answer without a body is read', async () => {
   const fetch = async () => new Response(null, { status: 204 });
   assert.equal(await new Hongbao({ baseUrl: 'http://hongbao.test', fetch }).liftSuspension('u'), undefined);
@@ -110,18 +136,4 @@ test('the sheet of claims has its name and every byte of its text', async () => 
   assert.deepEqual(found, { name: 'claims-nye-provisional.csv', text: sheet });
   assert.equal(requestIdOf(found), 'x');
   assert.deepEqual(asked, [['http://hongbao.test/operator/claims?sender_id=a%2Bb&reference=nye&limit_key=k%3A1', 'text/csv']]);
-});
-
-test('all reported claims are read page by page, with the same selection', async () => {
-  /** @type {string[]} */
-  const asked = [];
-  const fetch = async (/** @type {any} */ url) => {
-    const { search } = new URL(url);
-    asked.push(search);
-    return new Response(JSON.stringify({ claims: [{ slip: asked.length }], next_cursor: asked.length < 2 ? 'x' : null }));
-  };
-  const slips = [];
-  for await (const { slip } of new Hongbao({ baseUrl: 'http://hongbao.test', fetch }).allReportedClaims('u', { limitKey: 'k' })) slips.push(slip);
-  assert.deepEqual(slips, [1, 2]);
-  assert.deepEqual(asked, ['?sender_id=u&limit_key=k&limit=100', '?sender_id=u&limit_key=k&limit=100&cursor=x']);
 });

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 
-import { browse, grab, packet, person, someone, stack, watchShift } from './harness.mjs';
+import { browse, goTo, grab, packet, person, press, reload, someone, stack, watchShift } from './harness.mjs';
 
 browse('the first paint comes within a second; an envelope takes at most 66 KB, the form 71 KB, all screens 150 KB', async () => {
   const { id, sender } = await packet({ count: 1, cover: 'wedding' });
@@ -16,18 +16,15 @@ browse('the first paint comes within a second; an envelope takes at most 66 KB, 
   session.on('Network.loadingFinished', ({ encodedDataLength }) => {
     bytes += encodedDataLength;
   });
-  await page.goto(stack.url);
-  await page.waitForSelector('#total');
+  await goTo(page, stack.url, '#total');
   const paint = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? Infinity);
   const first = bytes;
   for (const [path, selector] of /** @type {const} */ ([[`/sent/${id}`, '.qr'], [`/p/${id}`, '#open'], ['/mine', '.nothing'], ['/rush', '#users']])) {
-    await page.goto(`${stack.url}/#${path}`);
-    await page.waitForSelector(selector);
+    await goTo(page, `${stack.url}/#${path}`, selector);
   }
   await page.goto(`${stack.url}/p/${id}`);
   await page.click('#open');
-  await page.click('a.verify');
-  await page.waitForSelector('.proof[data-fair=true]');
+  await press(page, 'a.verify', '.proof[data-fair=true]');
   const guest = await person({ name: someone() });
   const guestSession = await guest.context().newCDPSession(guest);
   await guestSession.send('Network.enable');
@@ -35,8 +32,7 @@ browse('the first paint comes within a second; an envelope takes at most 66 KB, 
   guestSession.on('Network.loadingFinished', ({ encodedDataLength }) => {
     link += encodedDataLength;
   });
-  await guest.goto(`${stack.url}/p/${(await packet()).id}`);
-  await guest.waitForSelector('#open');
+  await goTo(guest, `${stack.url}/p/${(await packet()).id}`, '#open');
   const envelope = link;
   console.log(`first paint ${Math.round(paint)} ms; ${first} bytes for the form, ${envelope} for an envelope, ${bytes} for all`);
   assert.deepEqual([...origins], [stack.url], 'the page sends no request to another origin');
@@ -56,8 +52,7 @@ browse('on a slow network and a slow processor the coin can be pressed in 2 s, a
     await page.goto(link, { waitUntil: 'commit' });
     // The static envelope with its coin is the first paint, and a press of it counts from then on.
     await page.waitForFunction(() => performance.getEntriesByName('first-paint').length > 0);
-    await page.click('.coin');
-    await page.waitForSelector('.result[data-outcome=grabbed]');
+    await press(page, '.coin', '.result[data-outcome=grabbed]');
     const { coin, known, answered } = await page.evaluate(() => {
       const of = (/** @type {RegExp} */ name) => /** @type {any} */ (performance.getEntriesByType('resource').find((entry) => name.test(entry.name))).responseEnd;
       return { coin: performance.getEntriesByName('first-paint')[0]?.startTime ?? Infinity, known: of(/\/packets\/\w+$/), answered: of(/\/grab$/) };
@@ -73,8 +68,7 @@ browse('a reload asks for the page, its configuration and the packet, and for no
   const page = await person({ name: someone(), allow: /./ });
   const session = await page.context().newCDPSession(page);
   await session.send('Network.enable');
-  await page.goto(link);
-  await page.waitForSelector('#open');
+  await goTo(page, link, '#open');
   await page.waitForLoadState('networkidle');
   /** @type {Map<string, string>} */
   const asked = new Map();
@@ -84,8 +78,7 @@ browse('a reload asks for the page, its configuration and the packet, and for no
   session.on('Network.responseReceived', ({ requestId, response }) => {
     if (response.fromDiskCache || response.fromPrefetchCache) asked.delete(requestId);
   });
-  await page.reload();
-  await page.waitForSelector('#open');
+  await reload(page, '#open');
   assert.deepEqual([...asked.values()].sort(), [`/config.json`, `/p/${id}`, `/packets/${id}`].sort());
 });
 
@@ -99,8 +92,7 @@ browse('nothing jumps on any screen', async () => {
     for (const [path, selector, name] of /** @type {const} */ ([['/#/', '#total', sender], [`/#/sent/${id}`, '.qr', sender], [`/p/${id}`, '#open', someone()], [`/p/${over.id}`, '.result', over.sender], ['/#/mine', '.purse', sender], ['/#/mine/sent', '.history li', sender], [`/#/verify/${over.id}`, '.proof', sender], ['/#/rush', '#users', sender]])) {
       const page = await person({ name, width, height });
       const shiftOf = await watchShift(page);
-      await page.goto(stack.url + path);
-      await page.waitForSelector(selector);
+      await goTo(page, stack.url + path, selector);
       await page.waitForTimeout(1_200);
       const shift = await shiftOf();
       assert.ok(shift <= 0.02, `${path} at ${width}: ${shift}`);

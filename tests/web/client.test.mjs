@@ -82,13 +82,6 @@ test('it waits as long as Retry-After asks, and throws if that is too long', asy
   assert.equal(seen.length, 1);
 });
 
-test('a limit says when it begins anew', async () => {
-  const resets_at = '2026-11-21T00:00:00.000Z';
-  const { client } = serving([answer(403, { code: 'daily-limit-exceeded', resets_at }), refusal('account-suspended', 403)]);
-  await assert.rejects(client.send(terms, { key: 'k-1' }), { code: 'daily-limit-exceeded', resetsAt: resets_at });
-  await assert.rejects(client.send(terms, { key: 'k-1' }), { code: 'account-suspended', resetsAt: null });
-});
-
 test('Retry-After can be a date', async () => {
   const at = new Date(Date.now() + 90_000).toUTCString();
   const { client } = serving([refusal('unavailable', 503, { 'Retry-After': at })]);
@@ -150,52 +143,6 @@ test('the codes are those of the contract', async () => {
   assert.deepEqual([...list.matchAll(/- ([a-z-]+)/g)].map((match) => match[1]), [...PROBLEM_CODES]);
 });
 
-test('each method sends its request', async () => {
-  const good = () => answer(200, { claims: [], packets: [], next_cursor: null })();
-  const { client, seen } = serving(Array(14).fill(good));
-  await client.packet('P');
-  await client.claims('P', { limit: 5, cursor: 'c' });
-  await client.claims('P', { order: 'newest', after: 'a' });
-  await client.wallet();
-  await client.myPackets({ cursor: null });
-  await client.myClaims({ limit: 3 });
-  await client.deposit('a|b', 'd', 5);
-  await client.withdraw('a', 'w', 6);
-  await client.walletOf('a');
-  await client.movements('a', { cursor: 'm' });
-  await client.myMovements({ from: '2026-11-20T00:00:00+08:00', kind: 'refund' });
-  await client.grab('P', { passphrase: '芝麻' });
-  await client.grab('P');
-  assert.deepEqual(seen.map(({ method, url, body }) => `${method} ${new URL(url).pathname}${new URL(url).search} ${body ?? ''}`.trim()), [
-    'GET /packets/P', 'GET /packets/P/claims?limit=5&cursor=c', 'GET /packets/P/claims?order=newest&after=a', 'GET /me/wallet', 'GET /me/packets', 'GET /me/claims?limit=3',
-    'PUT /wallets/a%7Cb/deposits/d {"amount":5}', 'PUT /wallets/a/withdrawals/w {"amount":6}', 'GET /wallets/a',
-    'GET /wallets/a/movements?cursor=m', 'GET /me/movements?from=2026-11-20T00%3A00%3A00%2B08%3A00&kind=refund', 'POST /packets/P/grab {"passphrase":"芝麻"}', 'POST /packets/P/grab {}',
-  ]);
-});
-
-test('a client for a user sends the operator’s requests for them', async () => {
-  const good = () => answer(200, { claims: [], packets: [], next_cursor: null })();
-  const { client: operator, seen } = serving(Array(12).fill(good));
-  const bob = operator.forUser('a|b');
-  await bob.send(terms, { key: 'k-1' });
-  await bob.grab('P', { passphrase: '芝麻' });
-  await bob.packet('P');
-  for await (const claim of bob.allClaims('P')) assert.fail(String(claim));
-  await bob.myPackets({ limit: 3, cursor: 'c' });
-  await bob.myClaims();
-  await bob.wallet();
-  await bob.myMovements({ limit: 2 });
-  await operator.anyPacket('P');
-  await operator.findPackets('order:17', { limit: 1, cursor: 'c' });
-  await operator.packet('P');
-  assert.deepEqual(seen.map(({ method, url, body }) => `${method} ${new URL(url).pathname}${new URL(url).search} ${body ?? ''}`.trim()), [
-    `POST /users/a%7Cb/packets ${JSON.stringify(terms)}`, 'POST /users/a%7Cb/packets/P/grab {"passphrase":"芝麻"}', 'GET /users/a%7Cb/packets/P',
-    'GET /users/a%7Cb/packets/P/claims?limit=100', 'GET /users/a%7Cb/packets?limit=3&cursor=c', 'GET /users/a%7Cb/claims', 'GET /wallets/a%7Cb', 'GET /wallets/a%7Cb/movements?limit=2',
-    'GET /operator/packets/P', 'GET /operator/packets?reference=order%3A17&limit=1&cursor=c', 'GET /packets/P',
-  ]);
-  assert.equal(seen[0]?.key, 'k-1');
-});
-
 test('answers of a later version are passed on, and an unknown code counts like its status', async () => {
   const later = { outcome: 'resting', packet_id: 'P', until: 'x' };
   const { client } = serving([answer(200, later), refusal('later', 403), refusal('later', 503), answer(200, PACKET)]);
@@ -213,6 +160,8 @@ test('each list is read page by page, and each row is yielded once', async () =>
     '/me/movements?kind=refund&limit=100': ['movements', (client) => client.allMyMovements({ kind: 'refund' })],
     '/wallets/a/movements?from=2026-11-20T00%3A00%3A00Z&limit=100': ['movements', (client) => client.allMovements('a', { from: '2026-11-20T00:00:00Z' })],
     '/operator/packets?reference=r&limit=100': ['packets', (client) => client.findAllPackets('r')],
+    '/operator/claims?sender_id=u&limit_key=k&limit=100': ['claims', (client) => client.allReportedClaims('u', { limitKey: 'k' })],
+    '/users/a%7Cb/packets/P/claims?limit=100': ['claims', (client) => client.forUser('a|b').allClaims('P')],
   };
   for (const [path, [name, all]] of Object.entries(lists)) {
     const page = (/** @type {number[]} */ rows, /** @type {string | null} */ next) => answer(200, { [name]: rows, next_cursor: next });

@@ -5,7 +5,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { api, assertAccessible, assertSoon, browse, fund, grab, isInView, packet, person, pictures, someone, stack, startBrowser, textOf, yuan } from './harness.mjs';
+import { api, assertAccessible, assertSoon, browse, fund, goTo, grab, isInView, openAs, packet, person, pictures, press, reload, rich, someone, stack, startBrowser, textOf, yuan } from './harness.mjs';
 
 const COVERS = ['plain', 'spring', 'wedding', 'birthday'];
 const LOCALES = ['zh-CN', 'zh-TW', 'en-US'];
@@ -18,9 +18,7 @@ browse('each cover is shown, and an unknown one looks plain', async () => {
   const looks = new Map();
   for (const cover of ['plain', 'spring', 'wedding', 'birthday', 'dragon-boat']) {
     const { link } = await packet({ cover });
-    const page = await person({ name: someone() });
-    await page.goto(link);
-    await page.waitForSelector('#open');
+    const page = await openAs(link, '#open', { name: someone() });
     looks.set(cover, await page.evaluate(() => `${getComputedStyle(/** @type {Element} */ (document.querySelector('.envelope'))).getPropertyValue('--cover')} ${document.querySelector('.art')?.childElementCount}`));
     await page.waitForTimeout(500);
     await page.screenshot({ path: `${folder}cover-${cover}.png` });
@@ -41,9 +39,7 @@ browse('each cover opens in both motions, in every language, on every size, in l
         const what = `${cover} in ${locale}, ${width} x ${height}, ${dark ? 'dark' : 'light'}, ${still ? 'still' : 'moving'}`;
         const { link, id } = await packet({ cover, count: 2, greeting: '恭喜发财' });
         const user = someone();
-        const page = await person({ name: user, locale, width, height, dark, still });
-        await page.goto(link);
-        await page.waitForSelector('#open');
+        const page = await openAs(link, '#open', { name: user, locale, width, height, dark, still });
         await page.waitForTimeout(still ? 50 : 450);
         for (const part of ['.envelope', '#open']) assert.ok(await isInView(page, part), `${part}: ${what}`);
         await assertAccessible(page, `the envelope: ${what}`);
@@ -74,9 +70,7 @@ browse('a greeting of 64 characters is not cut, and cannot turn the text around 
   for (const greeting of ['恭'.repeat(64), 'W'.repeat(64), 'Best wishes to the whole family for health and joy and good luck', '🎉'.repeat(64), 'مبارك'.repeat(12)]) {
     const { link } = await packet({ greeting });
     for (const width of [320, 390, 1440]) {
-      const page = await person({ name: someone(), width, height: width === 320 ? 568 : 844 });
-      await page.goto(link);
-      await page.waitForSelector('#open');
+      const page = await openAs(link, '#open', { name: someone(), width, height: width === 320 ? 568 : 844 });
       const { isCut, direction, isolation } = await page.evaluate(() => {
         const line = /** @type {HTMLElement} */ (document.querySelector('.envelope .greeting'));
         const face = /** @type {HTMLElement} */ (document.querySelector('.face'));
@@ -93,27 +87,11 @@ browse('a greeting of 64 characters is not cut, and cannot turn the text around 
   }
 });
 
-browse('the whole envelope and its coin are in view, upright and lying down, on every size', async () => {
-  const { link } = await packet({ passphrase: 'sesame' });
-  for (const [width, height] of /** @type {const} */ ([[320, 568], [390, 844], [568, 320], [667, 375], [844, 390], [1024, 768], [1440, 900]])) {
-    const page = await person({ name: someone(), width, height, locale: 'en-US' });
-    await page.goto(link);
-    await page.waitForSelector('#open');
-    await page.waitForTimeout(450);
-    for (const part of ['.envelope', '#open', '#word']) assert.equal(await isInView(page, part), true, `${part} at ${width} x ${height}`);
-    const wide = await page.evaluate(() => document.documentElement.scrollWidth);
-    assert.ok(wide <= width, `${wide} wide at ${width} x ${height}`);
-    await page.context().close();
-  }
-});
-
 browse('the amount is on the slip within 900 ms of the answer, and a press skips the rest', async () => {
   for (const skip of [false, true]) {
     const { link, id } = await packet();
     const user = someone();
-    const page = await person({ name: user, locale: 'en-US' });
-    await page.goto(link);
-    await page.waitForSelector('#open');
+    const page = await openAs(link, '#open', { name: user, locale: 'en-US' });
     await page.waitForTimeout(500);
     await page.evaluate(() => {
       const times = /** @type {any} */ (window);
@@ -122,8 +100,7 @@ browse('the amount is on the slip within 900 ms of the answer, and a press skips
         if (document.querySelector('.result[data-outcome=grabbed]')) times.shown ??= performance.now();
       }).observe(document.body, { childList: true, subtree: true, attributes: true });
     });
-    await page.click('#open');
-    await page.waitForSelector('.envelope.opened');
+    await press(page, '#open', '.envelope.opened');
     if (skip) await page.mouse.down();
     await page.waitForSelector('.result[data-outcome=grabbed]');
     const { onSlip, shown } = await page.evaluate(() => {
@@ -167,8 +144,7 @@ browse('a browser without view transitions moves the slip itself', async () => {
     follow();
   });
   await page.goto(link);
-  await page.click('#open');
-  await page.waitForSelector('.result[data-outcome=grabbed]');
+  await press(page, '#open', '.result[data-outcome=grabbed]');
   assert.equal(await page.evaluate(() => 'startViewTransition' in document), false);
   /** @type {{name: string, from: number[], slip: number[]}[]} */
   const moves = await page.evaluate(() => /** @type {any} */ (window).moves);
@@ -220,14 +196,12 @@ browse('more luck is more gold, a fen is a gentle joke, and the best has a crown
   const pages = [await person({ name: someone() }), await person({ name: someone() })];
   for (const page of pages) {
     await page.goto(link);
-    await page.click('#open');
-    await page.waitForSelector('.won');
+    await press(page, '#open', '.won');
     grains[await yuan(page)] = await page.locator('.won .dust i').count();
   }
   assert.ok(Number(grains[1]) > 0 && Number(grains[2]) > Number(grains[1]), `${grains}`);
   for (const page of pages) {
-    await page.reload();
-    await page.waitForSelector('.won');
+    await reload(page, '.won');
     const amount = await yuan(page);
     assert.equal(await page.locator('.joke').count(), amount === 1 ? 1 : 0);
     assert.equal(await page.isVisible('.luck'), amount === 2);
@@ -261,9 +235,7 @@ browse('people have names and pictures in the page’s language', async () => {
   const { packet_id: id } = await api('alice', 'POST', '/packets', { split: 'equal', total_amount: 200, count: 2 });
   await grab('bob', id);
   for (const [locale, sender, winner] of /** @type {const} */ ([['zh-CN', '艾莉的红包', '阿宝'], ['zh-TW', '艾莉的紅包', '阿寶'], ['en-US', 'From Alice', 'Bob']])) {
-    const page = await person({ name: someone(), locale });
-    await page.goto(`${stack.url}/p/${id}`);
-    await page.waitForSelector('.claim');
+    const page = await openAs(`${stack.url}/p/${id}`, '.claim', { name: someone(), locale });
     assert.equal(await textOf(page, '.envelope .from'), sender);
     assert.equal(await textOf(page, '.claim .name'), winner);
     await page.waitForFunction(() => [...document.querySelectorAll('.claim img, .from img')].filter((image) => /** @type {HTMLImageElement} */ (image).naturalWidth > 0).length === 2);
@@ -287,9 +259,7 @@ browse('nobody is the luckiest of equal packets, of one slip, of a single claim,
       return (await api(first, 'GET', `/packets/${id}`)).best !== null;
     });
     const winner = (await api(first, 'GET', `/packets/${id}`)).best.user_id;
-    const page = await person({ name: winner });
-    await page.goto(link);
-    await page.waitForSelector('.claim');
+    const page = await openAs(link, '.claim', { name: winner });
     assert.deepEqual([await page.isVisible('.luck'), await page.locator('.claim.best .crown').count()], [hasBest, Number(hasBest)], JSON.stringify(terms));
   }
 });
@@ -297,8 +267,7 @@ browse('nobody is the luckiest of equal packets, of one slip, of a single claim,
 browse('text on an envelope has a contrast of 4.5 or more, on every cover', async () => {
   const measured = [];
   for (const cover of COVERS) {
-    const sender = someone('sender');
-    await fund(sender, 100_000);
+    const sender = await rich('sender', 100_000);
     const { link, id } = await packet({ cover, count: 1, greeting: '新年快乐，万事如意 🎉'.repeat(4) });
     const page = await person({ name: sender, still: true });
     await page.goto(stack.url);
@@ -307,15 +276,12 @@ browse('text on an envelope has a contrast of 4.5 or more, on every cover', asyn
     await page.fill('#total', '88.88');
     await page.fill('#greeting', '恭喜发财，大吉大利');
     measured.push(...(await contrasts(page, '.envelope', `a filled form in ${cover}`)));
-    await page.goto(link);
-    await page.waitForSelector('#open');
+    await goTo(page, link, '#open');
     measured.push(...(await contrasts(page, '.envelope', `a packet in ${cover}`)));
     await grab(someone(), id);
-    await page.reload();
-    await page.waitForSelector('.lost .gone:not(:empty)');
+    await reload(page, '.lost .gone:not(:empty)');
     measured.push(...(await contrasts(page, '.lost', `an empty ${cover}`)));
-    await page.goto(`${stack.url}/#/mine`);
-    await page.waitForSelector('.purse .sum');
+    await goTo(page, `${stack.url}/#/mine`, '.purse .sum');
     measured.push(...(await contrasts(page, '.purse', 'the purse')));
     await page.context().close();
   }

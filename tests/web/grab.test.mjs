@@ -2,13 +2,12 @@
 
 import assert from 'node:assert/strict';
 
-import { api, assertAccessible, assertSoon, browse, essential, fund, grab, packet, person, someone, stack, textOf, yuan } from './harness.mjs';
+import { alter, api, assertAccessible, assertSoon, browse, counted, essential, goTo, grab, hide, hold, openAs, packet, person, press, reload, rich, settled, someone, stack, textOf, traffic, yuan } from './harness.mjs';
 
 const HOUR_MS = 3_600_000;
 
 essential('send, share, grab as a second user, sold out for a third, and a reload shows the same', async () => {
-  const alice = someone('alice');
-  await fund(alice, 100_000);
+  const alice = await rich('alice', 100_000);
   const page = await person({ name: alice });
   await page.goto(stack.url);
   await page.fill('#total', '88.88');
@@ -16,16 +15,14 @@ essential('send, share, grab as a second user, sold out for a third, and a reloa
   await page.fill('#greeting', '恭喜 <b>发财</b>');
   assert.equal(await page.inputValue('.envelope .greeting'), '恭喜 <b>发财</b>');
   assert.match(await textOf(page, '.balance'), /1,000\.00.*911\.12/);
-  await page.click('button[type=submit]');
-  await page.waitForSelector('.qr path');
+  await press(page, 'button[type=submit]', '.qr path');
   const link = await page.inputValue('#link');
   assert.match(link, /\/p\/[0-9A-Z]{26}$/);
   const id = link.slice(-26);
 
   const bob = await person({ name: someone('bob') });
   await bob.goto(link);
-  await bob.click('#open');
-  await bob.waitForSelector('.result[data-outcome=grabbed]');
+  await press(bob, '#open', '.result[data-outcome=grabbed]');
   const amount = await yuan(bob);
   assert.ok(amount >= 1 && amount < 8_888);
   assert.equal(await bob.locator('.claim').count(), 1);
@@ -41,18 +38,14 @@ essential('send, share, grab as a second user, sold out for a third, and a reloa
   const best = await textOf(bob, '.claim.best .got');
   assert.equal(Math.round(Number(best.replace(/[^\d.]/g, '')) * 100), Math.max(amount, other));
 
-  const dave = await person({ name: someone('dave') });
-  await dave.goto(link);
-  await dave.waitForSelector('.result[data-outcome=sold_out]');
+  const dave = await openAs(link, '.result[data-outcome=sold_out]', { name: someone('dave') });
   assert.match(await textOf(dave, 'h1'), /派完了/);
 
-  await bob.reload();
-  await bob.waitForSelector('.result[data-outcome=grabbed]');
+  await reload(bob, '.result[data-outcome=grabbed]');
   assert.equal(await yuan(bob), amount);
   // Also if this tab remembers nothing.
   await bob.evaluate(() => Object.keys(sessionStorage).filter((key) => key.startsWith('hongbao.grabbed')).forEach((key) => sessionStorage.removeItem(key)));
-  await bob.reload();
-  await bob.waitForSelector('.result[data-outcome=grabbed]');
+  await reload(bob, '.result[data-outcome=grabbed]');
   assert.equal(await yuan(bob), amount);
 });
 
@@ -61,20 +54,17 @@ essential('a passphrase is asked for, and a wrong one is refused', async () => {
   const user = someone();
   const page = await person({ name: user, allow: /status of 403 .*\/grab$/ });
   await page.goto(link);
-  let asked = 0;
-  page.on('request', (request) => {
-    if (request.url().endsWith('/grab')) asked += 1;
-  });
+  const asked = counted(page, '/grab');
   // The page knows beforehand that there is a passphrase: a tap without it only shows where to write it.
   await page.waitForSelector('#word');
   await page.click('#open');
   assert.equal(await page.evaluate(() => document.activeElement?.id), 'word');
   assert.match(await textOf(page, '.envelope-status'), /输入口令/);
-  assert.equal(asked, 0);
+  assert.equal(asked(), 0);
   await page.fill('#word', '开门');
   await page.keyboard.press('Enter');
   await page.waitForFunction(() => document.querySelector('.envelope-status')?.textContent?.includes('口令错误'));
-  assert.equal(asked, 1);
+  assert.equal(asked(), 1);
   assert.ok(await page.evaluate(() => document.querySelector('.envelope')?.getAnimations().length), 'the envelope shakes its head');
   await page.fill('#word', '芝麻开门 ');
   await page.keyboard.press('Enter');
@@ -84,9 +74,7 @@ essential('a passphrase is asked for, and a wrong one is refused', async () => {
 
 browse('after too many wrong passphrases the page says how long to wait', async () => {
   const { link } = await packet({ passphrase: 'sesame' });
-  const page = await person({ name: someone(), locale: 'en-US', allow: /status of (403|429) .*\/grab$/ });
-  await page.goto(link);
-  await page.waitForSelector('#word');
+  const page = await openAs(link, '#word', { name: someone(), locale: 'en-US', allow: /status of (403|429) .*\/grab$/ });
   for (let i = 0; i < 12; i += 1) {
     await page.fill('#word', `wrong ${i}`);
     const [answer] = await Promise.all([page.waitForResponse('**/grab'), page.keyboard.press('Enter')]);
@@ -102,21 +90,16 @@ browse('after too many wrong passphrases the page says how long to wait', async 
 
 browse('a tap after the last slip was taken shows "sold out"', async () => {
   const { id, link } = await packet({ count: 1 });
-  const page = await person({ name: someone(), allow: /ERR_FAILED/ });
-  await page.goto(link);
-  await page.waitForSelector('#open');
+  const page = await openAs(link, '#open', { name: someone(), allow: /ERR_FAILED/ });
   // The page has no news of it yet.
   await page.route(`**/packets/${id}`, (route) => route.abort());
   await grab(someone(), id);
-  await page.click('#open');
-  await page.waitForSelector('.result[data-outcome=sold_out]');
+  await press(page, '#open', '.result[data-outcome=sold_out]');
 });
 
 browse('a closed envelope turns into the result by itself once the last slip is gone', async () => {
   const { link, id } = await packet({ count: 2 });
-  const page = await person({ name: someone(), locale: 'en-US' });
-  await page.goto(link);
-  await page.waitForSelector('#open');
+  const page = await openAs(link, '#open', { name: someone(), locale: 'en-US' });
   await grab(someone(), id);
   await assertSoon(async () => /1 left/.test(await textOf(page, '.ends')));
   await grab(someone(), id);
@@ -127,13 +110,11 @@ browse('a closed envelope turns into the result by itself once the last slip is 
   await assertSoon(async () => /2 packets, gone in \d+ sec/.test(await textOf(page, '.gone')));
   await page.click('.lost .button.gold');
   assert.equal(await page.locator('.claim').count(), 2);
-  await page.click('.lost a.button');
-  await page.waitForSelector('#total');
+  await press(page, '.lost a.button', '#total');
 });
 
 browse('a packet expires, and the undecided slips are refunded', async () => {
-  const alice = someone('alice');
-  await fund(alice, 10_000);
+  const alice = await rich('alice', 10_000);
   const page = await person({ name: alice, locale: 'en-US' });
   await page.goto(stack.url);
   await page.fill('#count', '3');
@@ -143,67 +124,41 @@ browse('a packet expires, and the undecided slips are refunded', async () => {
   assert.match(await textOf(page, '#total-hint'), /¥30\.00 in all/);
   await page.click('summary');
   await page.selectOption('#expiry', '10');
-  await page.click('button[type=submit]');
-  await page.waitForSelector('.qr path');
+  await press(page, 'button[type=submit]', '.qr path');
   const id = (await page.inputValue('#link')).slice(-26);
   assert.equal((await grab(someone(), id)).amount, 1_000);
-  const late = await person({ name: someone('late'), locale: 'en-US' });
-  await late.goto(`${stack.url}/#/p/${id}`);
-  await late.waitForSelector('#open');
+  const late = await openAs(`${stack.url}/#/p/${id}`, '#open', { name: someone('late'), locale: 'en-US' });
   // The packet was open when the page was loaded. At its end the page says so, without a tap.
   await late.waitForSelector('.result[data-outcome=expired]');
   assert.match(await textOf(late, 'h1'), /Too late/);
-  await assertSoon(async () => {
-    await api(alice, 'POST', '/_local/settle');
-    return (await api(alice, 'GET', `/packets/${id}`)).status === 'settled';
-  });
-  await late.reload();
-  await late.waitForSelector('.result[data-outcome=expired]');
+  await settled(alice, id);
+  await reload(late, '.result[data-outcome=expired]');
   assert.match(await textOf(late, '.who .foot'), /20\.00 went back/);
-  await page.goto(`${stack.url}/#/mine/sent`);
-  await page.waitForSelector('.history .back');
+  await goTo(page, `${stack.url}/#/mine/sent`, '.history .back');
   assert.match(await textOf(page, '.history .back'), /¥20\.00 came back/);
   assert.match(await textOf(page, '.purse .sum'), /90\.00/);
   assert.match(await textOf(page, '.history .tag'), /Over/);
 });
 
-browse('an expired packet tells its sender what was taken and what came back, in each language', async () => {
-  const sender = someone('sender');
-  await fund(sender, 1_000);
+browse('an expired packet tells its sender what was taken and what came back', async () => {
+  const sender = await rich('sender', 1_000);
   const send = async () => /** @type {string} */ ((await api(sender, 'POST', '/packets', { split: 'equal', total_amount: 300, count: 3, expires_in_s: 1 })).packet_id);
   const [taken, untouched] = [await send(), await send()];
   await grab(someone(), taken);
-  const texts = {
-    'en-US': ['Expired', 'People opened 1 of 3 and got ¥1.00', 'Nobody opened it', '¥2.00 was left. It comes back to you shortly', '¥2.00 came back to you', '¥3.00 came back to you'],
-    'zh-CN': ['已过期', '被领走 1/3 个，共 ¥1.00', '没有人领', '还剩 ¥2.00，稍后退回给你', '¥2.00 已退回给你', '¥3.00 已退回给你'],
-    'zh-TW': ['已過期', '被領走 1/3 個，共 ¥1.00', '沒有人領', '還剩 ¥2.00，稍後退還給你', '¥2.00 已退還給你', '¥3.00 已退還給你'],
-  };
-  const pages = [];
-  for (const [locale, [title, took, , left]] of Object.entries(texts)) {
-    const page = await person({ name: sender, locale });
-    await assertSoon(async () => (await api(sender, 'GET', `/packets/${taken}`)).status === 'expired');
-    await page.goto(`${stack.url}/p/${taken}`);
-    await page.waitForSelector('.result[data-outcome=expired]');
-    assert.equal(await textOf(page, 'h1'), title);
-    assert.deepEqual(await page.locator('.after p').allTextContents(), [took, left]);
-    pages.push({ page, locale });
-  }
-  await assertSoon(async () => {
-    await api(sender, 'POST', '/_local/settle');
-    return (await Promise.all([taken, untouched].map((id) => api(sender, 'GET', `/packets/${id}`)))).every(({ status }) => status === 'settled');
-  });
-  for (const { page, locale } of pages) {
-    const [, took, nobody, , back, all] = texts[/** @type {keyof typeof texts} */ (locale)];
-    // The page follows the refund by itself.
-    await page.waitForFunction((wanted) => document.querySelector('.after p:last-child')?.textContent === wanted, back);
-    assert.equal(await textOf(page, '.after p'), took);
-    assert.equal(await page.locator('.lost .row button:visible').count(), 1, 'how lucky the others were');
-    await page.goto(`${stack.url}/#/p/${untouched}`);
-    await page.waitForSelector('.none:not([hidden])');
-    assert.equal(await page.locator('.lost .row button:visible').count(), 0, 'there are no others');
-    assert.deepEqual(await page.locator('.after p').allTextContents(), [nobody, all]);
-    assert.equal(await textOf(page, '.none'), nobody);
-  }
+  await assertSoon(async () => (await api(sender, 'GET', `/packets/${taken}`)).status === 'expired');
+  const page = await openAs(`${stack.url}/p/${taken}`, '.result[data-outcome=expired]', { name: sender });
+  assert.equal(await textOf(page, 'h1'), '已过期');
+  const took = '被领走 1/3 个，共 ¥1.00';
+  assert.deepEqual(await page.locator('.after p').allTextContents(), [took, '还剩 ¥2.00，稍后退回给你']);
+  await settled(sender, taken, untouched);
+  // The page follows the refund by itself.
+  await page.waitForFunction(() => document.querySelector('.after p:last-child')?.textContent === '¥2.00 已退回给你');
+  assert.equal(await textOf(page, '.after p'), took);
+  assert.equal(await page.locator('.lost .row button:visible').count(), 1, 'how lucky the others were');
+  await goTo(page, `${stack.url}/#/p/${untouched}`, '.none:not([hidden])');
+  assert.equal(await page.locator('.lost .row button:visible').count(), 0, 'there are no others');
+  assert.deepEqual(await page.locator('.after p').allTextContents(), ['没有人领', '¥3.00 已退回给你']);
+  assert.equal(await textOf(page, '.none'), '没有人领');
 });
 
 browse('a packet that the operator closes is closed by itself, at a tap, and after a reload', async () => {
@@ -217,60 +172,39 @@ browse('a packet that the operator closes is closed by itself, at a tap, and aft
     const closed = { status: 'closed', closed_at: new Date().toISOString() };
     let isClosed = false;
     // The packet as the service shows it once it is closed; at a tap, the page has no news of that yet.
-    await page.route(`**/packets/${id}`, async (route) => {
-      const response = await route.fetch();
-      await route.fulfill({ response, json: { ...(await response.json()), ...(isClosed && closed) } });
-    });
+    await alter(page, `**/packets/${id}`, () => ({ ...(isClosed && closed) }));
     await page.route('**/grab', (route) => {
       isClosed = true;
       return route.fulfill({ json: { outcome: 'closed', packet_id: id } });
     });
-    await page.goto(link);
-    await page.waitForSelector('#open');
+    await goTo(page, link, '#open');
     if (way === 'by itself') isClosed = true;
     else await page.click('#open');
     await page.waitForSelector('.result[data-outcome=closed]');
     assert.match(await textOf(page, 'h1'), says);
     assert.ok((await textOf(page, '.lost .after')).length > 8);
     await assertAccessible(page, `closed, in ${locale}`);
-    await page.reload();
-    await page.waitForSelector('.result[data-outcome=closed]');
+    await reload(page, '.result[data-outcome=closed]');
     // The sender has nothing to share any more; their history says why.
     const owner = await person({ name: sender, locale });
-    await owner.route(`**/packets/${id}`, async (route) => {
-      const response = await route.fetch();
-      await route.fulfill({ response, json: { ...(await response.json()), ...closed } });
-    });
-    await owner.goto(`${stack.url}/#/sent/${id}`);
-    await owner.waitForSelector('.result[data-outcome=closed]');
-    await owner.route('**/me/packets*', async (route) => {
-      const response = await route.fetch();
-      const body = await response.json();
-      await route.fulfill({ response, json: { ...body, packets: body.packets.map((/** @type {object} */ sent) => ({ ...sent, ...closed })) } });
-    });
-    await owner.goto(`${stack.url}/#/mine/sent`);
-    await owner.waitForSelector('.history .tag.closed');
+    await alter(owner, `**/packets/${id}`, () => ({ ...closed }));
+    await goTo(owner, `${stack.url}/#/sent/${id}`, '.result[data-outcome=closed]');
+    await alter(owner, '**/me/packets*', ({ packets }) => ({ packets: packets.map((/** @type {object} */ sent) => ({ ...sent, ...closed })) }));
+    await goTo(owner, `${stack.url}/#/mine/sent`, '.history .tag.closed');
   }
 });
 
 browse('a packet for other recipients, and one that does not exist', async () => {
   const { link } = await packet({ recipients: ['friend'] });
-  const page = await person({ name: someone(), allow: /status of (403|404)/ });
-  await page.goto(link);
-  await page.waitForSelector('.notice[data-kind=not-for-you]');
-  await page.goto(`${stack.url}/#/p/01JZZZZZZZZZZZZZZZZZZZZZZZ`);
-  await page.waitForSelector('.notice[data-kind=not-found]');
-  await page.goto(`${stack.url}/#/nowhere`);
-  await page.waitForSelector('.notice a[href="#/"]');
+  const page = await openAs(link, '.notice[data-kind=not-for-you]', { name: someone(), allow: /status of (403|404)/ });
+  await goTo(page, `${stack.url}/#/p/01JZZZZZZZZZZZZZZZZZZZZZZZ`, '.notice[data-kind=not-found]');
+  await goTo(page, `${stack.url}/#/nowhere`, '.notice a[href="#/"]');
 });
 
 browse('a sender who is not among the recipients watches their own packet, and it stays', async () => {
-  const sender = someone('sender');
-  await fund(sender, 10_000);
+  const sender = await rich('sender', 10_000);
   const { packet_id: id } = await api(sender, 'POST', '/packets', { split: 'equal', total_amount: 200, count: 2, recipients: ['friend', 'other'] });
-  const page = await person({ name: sender, locale: 'en-US' });
-  await page.goto(`${stack.url}/p/${id}`);
-  await page.waitForSelector('.who');
+  const page = await openAs(`${stack.url}/p/${id}`, '.who', { name: sender, locale: 'en-US' });
   assert.equal(await page.isVisible('#open'), false);
   assert.match(await textOf(page, '.envelope-status'), /you are not among them/);
   await grab('friend', id);
@@ -282,9 +216,7 @@ browse('a scheduled packet counts down by the server’s clock and opens in that
   for (const [before, after] of /** @type {const} */ ([[-600_000, -600_000], [-20_000, 0], [0, 3 * HOUR_MS], [HOUR_MS, 0]])) {
     const startsAt = new Date(Date.now() + 5_000);
     const { link } = await packet({ starts_at: startsAt.toISOString() });
-    const page = await person({ name: someone(), locale: 'en-US', aheadMs: before });
-    await page.goto(link);
-    await page.waitForSelector('.starts span');
+    const page = await openAs(link, '.starts span', { name: someone(), locale: 'en-US', aheadMs: before });
     assert.equal(await page.isDisabled('#open'), true);
     assert.match(await textOf(page, '.starts span'), /^00:00:0\d$/);
     await page.evaluate((now) => {
@@ -293,38 +225,31 @@ browse('a scheduled packet counts down by the server’s clock and opens in that
     await page.waitForSelector('#open:enabled');
     const early = startsAt.getTime() - Date.now();
     assert.ok(early < 50 && early > -2_000, `${early} ms before the start`);
-    await page.click('#open');
-    await page.waitForSelector('.result[data-outcome=grabbed]');
+    await press(page, '#open', '.result[data-outcome=grabbed]');
   }
 });
 
 browse('a passphrase can be typed in before the start, and opens the packet from that second on', async () => {
   const { link } = await packet({ passphrase: 'sesame', starts_at: new Date(Date.now() + 5_000).toISOString() });
   const page = await person({ name: someone() });
-  let asked = 0;
-  page.on('request', (request) => {
-    if (request.url().endsWith('/grab')) asked += 1;
-  });
-  await page.goto(link);
-  await page.waitForSelector('.starts span');
+  const asked = counted(page, '/grab');
+  await goTo(page, link, '.starts span');
   await page.click('#word');
   await page.keyboard.type('sesame');
   await page.keyboard.press('Enter');
   assert.equal(await page.inputValue('#word'), 'sesame');
   assert.equal(await page.isDisabled('.asks button'), true);
   await page.waitForSelector('#open:enabled');
-  assert.equal(asked, 0, 'nothing is sent before the start');
+  assert.equal(asked(), 0, 'nothing is sent before the start');
   await page.keyboard.press('Enter');
   await page.waitForSelector('.result[data-outcome=grabbed]');
-  assert.equal(asked, 1);
+  assert.equal(asked(), 1);
 });
 
 browse('the end and the day of a claim go by the server’s time', async () => {
   const { link, id } = await packet({ expires_in_s: 3_600, count: 2 });
   await api(someone(), 'POST', `/packets/${id}/grab`, {});
-  const page = await person({ name: someone(), locale: 'en-US', aheadMs: 50 * HOUR_MS });
-  await page.goto(link);
-  await page.waitForSelector('.claim time');
+  const page = await openAs(link, '.claim time', { name: someone(), locale: 'en-US', aheadMs: 50 * HOUR_MS });
   assert.match(await textOf(page, '.ends'), /ends in (01:00:00|00:59:\d\d)/);
   // A claim of today shows no date.
   assert.match(await textOf(page, '.claim time'), /^\d\d:\d\d:\d\d$/);
@@ -332,9 +257,7 @@ browse('the end and the day of a claim go by the server’s time', async () => {
 
 browse('three days are days, not hours', async () => {
   const { link } = await packet({ expires_in_s: 259_200 });
-  const page = await person({ name: someone(), locale: 'en-US' });
-  await page.goto(link);
-  await page.waitForSelector('#open');
+  const page = await openAs(link, '#open', { name: someone(), locale: 'en-US' });
   assert.match(await textOf(page, '.ends'), /ends in (3 days 00:00:00|2 days 23:59:\d\d)/);
 });
 
@@ -343,19 +266,8 @@ browse('the coin can be pressed before the modules are there, once, and the pres
     const { link, id } = await packet({ passphrase });
     const user = someone();
     const page = await person({ name: user, locale: 'en-US' });
-    let grabs = 0;
-    page.on('request', (request) => {
-      if (request.url().endsWith('/grab')) grabs += 1;
-    });
-    /** @type {() => void} */
-    let release = () => {};
-    const held = new Promise((resolve) => {
-      release = () => resolve(null);
-    });
-    await page.route('**/packet/screen.js', async (route) => {
-      await held;
-      await route.continue();
-    });
+    const grabs = counted(page, '/grab');
+    const release = await hold(page, '**/packet/screen.js');
     await page.goto(link, { waitUntil: 'commit' });
     await page.click('.coin');
     await page.evaluate(() => document.getElementById('early')?.click());
@@ -364,46 +276,31 @@ browse('the coin can be pressed before the modules are there, once, and the pres
     if (passphrase) {
       await page.waitForFunction(() => document.activeElement?.id === 'word');
       assert.match(await textOf(page, '.envelope-status'), /Enter the passphrase/);
-      assert.equal(grabs, 0);
+      assert.equal(grabs(), 0);
       continue;
     }
     await page.waitForSelector('.result[data-outcome=grabbed]');
-    assert.deepEqual([grabs, await yuan(page)], [1, (await grab(user, id)).amount]);
+    assert.deepEqual([grabs(), await yuan(page)], [1, (await grab(user, id)).amount]);
   }
 });
 
-browse('while no answer comes, the page says so within seconds, in each language, and asks once for any number of taps', async () => {
-  for (const [locale, says] of /** @type {const} */ ([
-    ['zh-CN', '还没有收到回应 正在抢…还不知道有没有抢到。'],
-    ['zh-TW', '還沒有收到回應 正在搶…還不知道有沒有搶到。'],
-    ['en-US', 'No answer yet Trying… We don’t know yet whether you got one.'],
-  ])) {
-    const { link, id } = await packet();
-    const user = someone();
-    const page = await person({ name: user, locale });
-    let asked = 0;
-    /** @type {() => void} */
-    let answer = () => {};
-    const held = new Promise((resolve) => {
-      answer = () => resolve(null);
-    });
-    await page.route('**/grab', async (route) => {
-      asked += 1;
-      await held;
-      await route.continue();
-    });
-    await page.goto(link);
-    await page.click('#open');
-    const began = Date.now();
-    await page.waitForSelector('.envelope.slow');
-    assert.ok(Date.now() - began < 5_000);
-    assert.equal(await textOf(page, '.envelope-status'), says);
-    await page.evaluate(() => document.getElementById('open')?.click());
-    await assertAccessible(page, `no answer, in ${locale}`);
-    answer();
-    await page.waitForSelector('.result[data-outcome=grabbed]');
-    assert.deepEqual([asked, (await api(user, 'GET', `/packets/${id}`)).claimed_count], [1, 1]);
-  }
+browse('while no answer comes, the page says so within seconds, and asks once for any number of taps', async () => {
+  const { link, id } = await packet();
+  const user = someone();
+  const page = await person({ name: user });
+  const asked = counted(page, '/grab');
+  const answer = await hold(page, '**/grab');
+  await page.goto(link);
+  await page.click('#open');
+  const began = Date.now();
+  await page.waitForSelector('.envelope.slow');
+  assert.ok(Date.now() - began < 5_000);
+  assert.equal(await textOf(page, '.envelope-status'), '还没有收到回应 正在抢…还不知道有没有抢到。');
+  await page.evaluate(() => document.getElementById('open')?.click());
+  await assertAccessible(page, `no answer`);
+  answer();
+  await page.waitForSelector('.result[data-outcome=grabbed]');
+  assert.deepEqual([asked(), (await api(user, 'GET', `/packets/${id}`)).claimed_count], [1, 1]);
 });
 
 browse('lost answers: the page says what it knows, and shows by itself the slip that the first try won', async () => {
@@ -423,14 +320,10 @@ browse('lost answers: the page says what it knows, and shows by itself the slip 
     });
     // Without other news, it is the answer to a later try that shows the slip.
     if (!isSeen) {
-      await page.route(`**/packets/${id}`, async (route) => {
-        const response = await route.fetch();
-        await route.fulfill({ response, json: { ...(await response.json()), mine: null } });
-      });
+      await alter(page, `**/packets/${id}`, () => ({ mine: null }));
     }
     await page.goto(link);
-    await page.click('#open');
-    await page.waitForSelector('.envelope.slow');
+    await press(page, '#open', '.envelope.slow');
     assert.equal(await textOf(page, '.envelope-status'), '没有收到回应 正在抢…还不知道有没有抢到。');
     await page.waitForSelector('.result[data-outcome=grabbed]');
     await page.unroute(`**/packets/${id}`);
@@ -451,8 +344,7 @@ browse('a busy service is asked again by itself, later each time, and never befo
     return asked.length > 5 ? route.continue() : route.fulfill(busy(asked.length === 1 ? '3' : '0'));
   });
   await page.goto(link);
-  await page.click('#open');
-  await page.waitForSelector('.envelope.slow');
+  await press(page, '#open', '.envelope.slow');
   assert.equal(await textOf(page, '.envelope-status'), '服务暂时不可用 正在抢…还不知道有没有抢到。');
   assert.equal(await page.isDisabled('#open'), true);
   await page.waitForSelector('.result[data-outcome=grabbed]', { timeout: 60_000 });
@@ -467,37 +359,24 @@ browse('once the packet is over, a page that has had no answer leaves the next t
   let isBusy = true;
   await page.route('**/grab', (route) => (isBusy ? route.fulfill(busy('0')) : route.continue()));
   await page.goto(link);
-  await page.click('#open');
-  await page.waitForSelector('.envelope.slow');
+  await press(page, '#open', '.envelope.slow');
   await grab(someone(), id);
   await page.waitForSelector('.notice[data-kind=no-answer]', { timeout: 40_000 });
   assert.match(await textOf(page, '.notice'), /暂时不知道有没有抢到/);
   isBusy = false;
-  await page.click('.notice button');
-  await page.waitForSelector('.result[data-outcome=sold_out]');
+  await press(page, '.notice button', '.result[data-outcome=sold_out]');
 });
 
-browse('offline: the page says so in each language, and goes on by itself', async () => {
-  for (const [locale, says] of /** @type {const} */ ([
-    ['zh-CN', '网络已断开 恢复联网后会自动继续。'],
-    ['zh-TW', '網路已斷線 連線恢復後會自動繼續。'],
-    ['en-US', 'You’re offline We’ll carry on by ourselves as soon as you’re back.'],
-  ])) {
-    const { link } = await packet();
-    const page = await person({ name: someone(), locale, allow: /ERR_INTERNET_DISCONNECTED/ });
-    await page.goto(link);
-    await page.waitForSelector('#open');
-    await page.context().setOffline(true);
-    await page.click('#open');
-    await page.waitForFunction((wanted) => document.querySelector('.envelope-status')?.textContent === wanted, says);
-    let tries = 0;
-    page.on('requestfinished', (request) => {
-      if (request.url().endsWith('/grab')) tries += 1;
-    });
-    await page.context().setOffline(false);
-    await page.waitForSelector('.result[data-outcome=grabbed]');
-    assert.equal(tries, 1);
-  }
+browse('offline: the page says so, and goes on by itself', async () => {
+  const { link } = await packet();
+  const page = await openAs(link, '#open', { name: someone(), allow: /ERR_INTERNET_DISCONNECTED/ });
+  await page.context().setOffline(true);
+  await page.click('#open');
+  await page.waitForFunction((wanted) => document.querySelector('.envelope-status')?.textContent === wanted, '网络已断开 恢复联网后会自动继续。');
+  const tries = counted(page, '/grab', 'requestfinished');
+  await page.context().setOffline(false);
+  await page.waitForSelector('.result[data-outcome=grabbed]');
+  assert.equal(tries(), 1);
 });
 
 browse('a link whose packet does not come says so within seconds, goes on by itself, and keeps the press of the coin', async () => {
@@ -535,15 +414,12 @@ browse('a link whose packet does not come says so within seconds, goes on by its
   const elsewhere = await person({ name: someone() });
   await elsewhere.route(`**/packets/${slow.id}`, () => {});
   await elsewhere.goto(slow.link);
-  await elsewhere.click('.tabs a[href="#/mine"]');
-  await elsewhere.waitForSelector('.purse');
+  await press(elsewhere, '.tabs a[href="#/mine"]', '.purse');
   await elsewhere.waitForTimeout(3_000);
   assert.equal(await elsewhere.isVisible('.purse'), true);
   // Also where another screen was before.
   const { id } = await packet();
-  const page = await person({ name: someone(), allow: /status of 503/ });
-  await page.goto(stack.url);
-  await page.waitForSelector('#total');
+  const page = await openAs(stack.url, '#total', { name: someone(), allow: /status of 503/ });
   let asked = 0;
   await page.route(`**/packets/${id}`, (route) => {
     asked += 1;
@@ -561,8 +437,7 @@ browse('a refusal of the whole service blames no sender', async () => {
   const { link, id } = await packet();
   const page = await person({ name: someone(), locale: 'en-US', allow: /status of 403/ });
   await page.route(`**/packets/${id}`, (route) => route.fulfill({ status: 403, contentType: 'application/problem+json', body: JSON.stringify({ code: 'forbidden', request_id: 'a-request' }) }));
-  await page.goto(link);
-  await page.waitForSelector('.notice[data-kind=broken]');
+  await goTo(page, link, '.notice[data-kind=broken]');
   assert.match(await textOf(page, '.notice'), /Something went wrong.*a-request/s);
 });
 
@@ -570,38 +445,20 @@ browse('a slow start: every screen says that it is loading', async () => {
   const { id, sender } = await packet();
   const page = await person({ name: sender, locale: 'en-US' });
   for (const [path, selector] of /** @type {const} */ ([['/', '#total'], ['/mine', '.purse'], [`/p/${id}`, '#open'], [`/sent/${id}`, '.qr']])) {
-    /** @type {() => void} */
-    let answer = () => {};
-    const held = new Promise((resolve) => {
-      answer = () => resolve(null);
-    });
-    const hold = async (/** @type {import('playwright-core').Route} */ route) => {
-      await held;
-      await route.continue();
-    };
-    await page.route(/\/(me|packets)\//, hold);
-    await page.goto(`${stack.url}/#${path}`);
-    await page.waitForSelector('.waiting');
+    const answer = await hold(page, /\/(me|packets)\//);
+    await goTo(page, `${stack.url}/#${path}`, '.waiting');
     assert.match(await textOf(page, '.waiting'), /Loading/);
     answer();
     await page.waitForSelector(selector);
     assert.equal(await page.isVisible('.waiting'), false);
-    await page.unroute(/\/(me|packets)\//, hold);
+    await page.unroute(/\/(me|packets)\//);
   }
 });
 
 browse('a link whose packet is slow says so to screen readers, until it is there', async () => {
   const { link } = await packet();
   const page = await person({ name: someone(), locale: 'en-US' });
-  /** @type {() => void} */
-  let answer = () => {};
-  const held = new Promise((resolve) => {
-    answer = () => resolve(null);
-  });
-  await page.route('**/packets/*', async (route) => {
-    await held;
-    await route.continue();
-  });
+  const answer = await hold(page, '**/packets/*');
   await page.goto(link);
   await page.waitForFunction(() => /Loading/.test(document.querySelector('#live')?.textContent ?? ''));
   assert.ok(await page.isVisible('.boot .coin'), 'the coin stays');
@@ -611,12 +468,9 @@ browse('a link whose packet is slow says so to screen readers, until it is there
 });
 
 browse('without a screen that could not be loaded, the page says that it is offline, and goes on by itself', async () => {
-  const page = await person({ name: someone(), locale: 'en-US', allow: /ERR_INTERNET_DISCONNECTED/ });
-  await page.goto(stack.url);
-  await page.waitForSelector('#total');
+  const page = await openAs(stack.url, '#total', { name: someone(), locale: 'en-US', allow: /ERR_INTERNET_DISCONNECTED/ });
   await page.context().setOffline(true);
-  await page.click('.tabs a[href="#/mine"]');
-  await page.waitForSelector('.notice[data-kind=offline]');
+  await press(page, '.tabs a[href="#/mine"]', '.notice[data-kind=offline]');
   assert.doesNotMatch(await textOf(page, '.notice'), /TypeError/);
   await page.context().setOffline(false);
   await page.waitForSelector('.purse');
@@ -637,8 +491,7 @@ browse('a poll without news is answered with 304', async () => {
   network.on('Network.responseReceivedExtraInfo', ({ requestId, statusCode }) => {
     if (urls.get(requestId)?.endsWith(`/packets/${id}`)) statuses.push(statusCode);
   });
-  await page.goto(link);
-  await page.waitForSelector('.claim');
+  await goTo(page, link, '.claim');
   await assertSoon(async () => statuses.includes(304));
   assert.equal(statuses[0], 200);
   await grab(someone(), id);
@@ -649,37 +502,21 @@ browse('the pauses between polls grow, and a hidden page does not poll', async (
   const { link, id } = await packet();
   await grab(someone(), id);
   const page = await person({ name: someone() });
-  let [asked, answered] = [0, 0];
-  const isLook = (/** @type {import('playwright-core').Request} */ request) => request.url().endsWith(`/packets/${id}`);
-  page.on('request', (request) => {
-    if (isLook(request)) asked += 1;
-  });
-  page.on('requestfinished', (request) => {
-    if (isLook(request)) answered += 1;
-  });
+  const { seen, pass } = traffic(page, (url) => url.endsWith(`/packets/${id}`));
   await page.clock.install();
-  await page.goto(link);
-  await page.waitForSelector('.claim');
+  await goTo(page, link, '.claim');
   // In two minutes the pauses grow from 1 s to 4 s.
-  for (let second = 0; second < 120; second += 1) {
-    await page.clock.runFor(1_000);
-    await assertSoon(async () => answered === asked);
-  }
-  const calls = asked;
+  await pass(120);
+  const calls = seen.asked;
   assert.ok(calls >= 20 && calls <= 45, `${calls} in two minutes`);
-  await page.evaluate(() => {
-    Object.defineProperty(document, 'hidden', { value: true, configurable: true });
-  });
+  await hide(page, true);
   await page.clock.runFor(60_000);
-  const unseen = asked;
+  const unseen = seen.asked;
   assert.ok(unseen <= calls + 1, 'one poll may have been in flight');
   await page.clock.runFor(60_000);
-  assert.equal(asked, unseen, 'the page is hidden');
-  await page.evaluate(() => {
-    Object.defineProperty(document, 'hidden', { value: false, configurable: true });
-    document.dispatchEvent(new Event('visibilitychange'));
-  });
-  await assertSoon(async () => asked > unseen);
+  assert.equal(seen.asked, unseen, 'the page is hidden');
+  await hide(page, false);
+  await assertSoon(async () => seen.asked > unseen);
 });
 
 browse('a list of 3,000 claims is read as it comes into view, and has at most 100 rows', async () => {
@@ -693,8 +530,7 @@ browse('a list of 3,000 claims is read as it comes into view, and has at most 10
   page.on('request', (request) => {
     if (request.url().includes('/claims')) asked += 1;
   });
-  await page.goto(link);
-  await page.waitForSelector('.claim');
+  await goTo(page, link, '.claim');
   assert.ok(asked <= 2, `${asked} requests for the first rows`);
   // The user's own claim is the oldest: it is on top all the same.
   assert.match(await textOf(page, '.pin.me'), /\(you\)/);
@@ -728,8 +564,7 @@ browse('a list of 3,000 claims is read as it comes into view, and has at most 10
 });
 
 essential('a packet with a limit says how often a user may still win, and who is done with it sees the next round', async () => {
-  const alice = someone('alice');
-  await fund(alice, 100_000);
+  const alice = await rich('alice', 100_000);
   const round = { split: 'equal', total_amount: 100, count: 1, reference: alice, limit: { key: 'evening', wins: 2 } };
   const at = (/** @type {number} */ ms) => new Date(Date.now() + ms).toISOString();
   const { packet_id: first } = await api(alice, 'POST', '/packets', round);
@@ -739,12 +574,10 @@ essential('a packet with a limit says how often a user may still win, and who is
   const loser = await person({ name: someone('carol') });
   const open = async (/** @type {import('playwright-core').Page} */ on, /** @type {string} */ id, /** @type {string} */ outcome) => {
     await on.goto(`${stack.url}/p/${id}`);
-    await on.click('#open');
-    await on.waitForSelector(`.result[data-outcome=${outcome}]`);
+    await press(on, '#open', `.result[data-outcome=${outcome}]`);
   };
   for (const each of [page, loser]) {
-    await each.goto(`${stack.url}/p/${first}`);
-    await each.waitForSelector('.envelope');
+    await goTo(each, `${stack.url}/p/${first}`, '.envelope');
     assert.match(await textOf(each, '.ends'), /还能领 2 次/);
   }
   const says = (/** @type {string} */ words) => page.waitForFunction((words) => document.querySelector('.ticket')?.textContent?.includes(words), words);
@@ -756,13 +589,11 @@ essential('a packet with a limit says how often a user may still win, and who is
   await assertAccessible(loser, 'a loss with a next round');
   const { packet_id: second } = await api(alice, 'POST', '/packets', { ...round, starts_at: at(4_000) });
   await assertSoon(async () => (await api(bob, 'GET', `/packets/${first}`)).next?.packet_id === second);
-  await page.reload();
-  await page.waitForSelector('.result .next a.button');
+  await reload(page, '.result .next a.button');
   assert.equal(await textOf(page, '.result .next'), '下一轮开抢了，去看看');
   await page.click('.result .next a');
   await page.waitForURL(new RegExp(second));
-  await page.click('#open');
-  await page.waitForSelector('.result[data-outcome=grabbed]');
+  await press(page, '#open', '.result[data-outcome=grabbed]');
   await says('已达领取上限');
   assert.equal(await page.isHidden('.result .next'), true, 'no win is left for another round');
 
@@ -773,20 +604,16 @@ essential('a packet with a limit says how often a user may still win, and who is
   await asks('.result .next[hidden]');
 
   const { packet_id: fourth } = await api(alice, 'POST', '/packets', { ...round, starts_at: at(HOUR_MS) });
-  await page.goto(`${stack.url}/p/${fourth}`);
-  await page.waitForSelector('.starts span');
+  await goTo(page, `${stack.url}/p/${fourth}`, '.starts span');
   assert.equal(await page.isHidden('#open'), true);
   assert.match(await textOf(page, '#status'), /已达领取上限 本场活动每人最多领 2 次/);
   await assertAccessible(page, 'a reached limit');
 });
 
 browse('an answer that comes late does not show an older packet', async () => {
-  const alice = someone('alice');
-  await fund(alice, 1_000);
+  const alice = await rich('alice', 1_000);
   const { packet_id: id } = await api(alice, 'POST', '/packets', { split: 'equal', total_amount: 200, count: 2, limit: { key: 'evening', wins: 2 } });
-  const page = await person({ name: someone('bob') });
-  await page.goto(`${stack.url}/p/${id}`);
-  await page.waitForSelector('#open');
+  const page = await openAs(`${stack.url}/p/${id}`, '#open', { name: someone('bob') });
   /** @type {(() => Promise<void>) | null} */
   let release = null;
   await page.route(`**/packets/${id}`, async (route) => {
@@ -803,23 +630,19 @@ browse('an answer that comes late does not show an older packet', async () => {
 });
 
 essential('who took too large a slip for their limit may try again', async () => {
-  const alice = someone('alice');
-  await fund(alice, 100_000);
+  const alice = await rich('alice', 100_000);
   const round = { split: 'equal', total_amount: 60, count: 1, limit: { key: 'evening', amount: 100 } };
   // Each of its slips is far above what is left.
   const large = { ...round, split: 'random', total_amount: 20_000, count: 2, limit: { key: 'evening', amount: 61 } };
   const page = await person({ name: someone('bob') });
   const { packet_id: first } = await api(alice, 'POST', '/packets', round);
   await page.goto(`${stack.url}/p/${first}`);
-  await page.click('#open');
-  await page.waitForSelector('.result[data-outcome=grabbed]');
+  await press(page, '#open', '.result[data-outcome=grabbed]');
   await page.waitForFunction(() => document.querySelector('.ticket')?.textContent?.includes('还能领 ¥0.40'));
   const { packet_id: other } = await api(alice, 'POST', '/packets', large);
   await page.goto(`${stack.url}/p/${other}`);
-  await page.click('#open');
-  await page.waitForSelector('.result[data-outcome=limit_reached]');
+  await press(page, '#open', '.result[data-outcome=limit_reached]');
   assert.match(await textOf(page, '.lost'), /这一份超出你的剩余额度.*还能领 ¥0.01/);
   await assertAccessible(page, 'too large a slip');
-  await page.click('.lost .button:text("重试")');
-  await page.waitForSelector('#open');
+  await press(page, '.lost .button:text("重试")', '#open');
 });

@@ -228,6 +228,106 @@ export async function packet(terms = {}) {
   return { sender, id: /** @type {string} */ (sent.packet_id), link: `${stack.url}/p/${sent.packet_id}` };
 }
 
+/** A new user with money. @param {string} name @param {number} amount */
+export async function rich(name, amount) {
+  const user = someone(name);
+  await fund(user, amount);
+  return user;
+}
+
+/** Waits until packets are settled. @param {string} user @param {string[]} ids */
+export const settled = (user, ...ids) =>
+  assertSoon(async () => {
+    await api(user, 'POST', '/_local/settle');
+    return (await Promise.all(ids.map((id) => api(user, 'GET', `/packets/${id}`)))).every(({ status }) => status === 'settled');
+  });
+
+/** Opens an address for a user, and waits for what it shows. @param {string} url @param {string} shown @param {Person} [who] */
+export async function openAs(url, shown, who) {
+  const page = await person(who);
+  await goTo(page, url, shown);
+  return page;
+}
+
+/** @param {Page} page @param {string} url @param {string} shown */
+export async function goTo(page, url, shown) {
+  await page.goto(url);
+  await page.waitForSelector(shown);
+}
+
+/** @param {Page} page @param {string} shown */
+export async function reload(page, shown) {
+  await page.reload();
+  await page.waitForSelector(shown);
+}
+
+/** Clicks on something, and waits for what it shows. @param {Page} page @param {string} control @param {string} shown */
+export async function press(page, control, shown) {
+  await page.click(control);
+  await page.waitForSelector(shown);
+}
+
+/** @typedef {string | RegExp | ((url: URL) => boolean)} Urls */
+
+/** Changes the service's answers. @param {Page} page @param {Urls} urls @param {(body: any) => object} fieldsOf what they have instead */
+export const alter = (page, urls, fieldsOf) =>
+  page.route(urls, async (route) => {
+    const response = await route.fetch();
+    const body = await response.json();
+    await route.fulfill({ response, json: { ...body, ...fieldsOf(body) } });
+  });
+
+/** Holds requests back until the function that it returns is called. @param {Page} page @param {Urls} urls */
+export async function hold(page, urls) {
+  /** @type {() => void} */
+  let release = () => {};
+  const held = new Promise((resolve) => {
+    release = () => resolve(null);
+  });
+  await page.route(urls, async (route) => {
+    await held;
+    await route.continue();
+  });
+  return release;
+}
+
+/** Counts requests; the function that it returns tells. @param {Page} page @param {string} end of their address @param {'request' | 'requestfinished'} [event] */
+export function counted(page, end, event = 'request') {
+  let count = 0;
+  page.on(/** @type {'request'} */ (event), (request) => {
+    if (request.url().endsWith(end)) count += 1;
+  });
+  return () => count;
+}
+
+/** Counts the requests that fit, as they begin and as they end; `pass` lets time go by on the page. @param {Page} page @param {(url: string) => boolean} fits */
+export function traffic(page, fits) {
+  const seen = { asked: 0, answered: 0 };
+  page.on('request', (request) => {
+    if (fits(request.url())) seen.asked += 1;
+  });
+  const onEnd = (/** @type {import('playwright-core').Request} */ request) => {
+    if (fits(request.url())) seen.answered += 1;
+  };
+  page.on('requestfinished', onEnd);
+  page.on('requestfailed', onEnd);
+  const areAnswered = () => assertSoon(async () => seen.answered === seen.asked);
+  const pass = async (/** @type {number} */ seconds) => {
+    for (let second = 0; second < seconds; second += 1) {
+      await page.clock.runFor(1_000);
+      await areAnswered();
+    }
+  };
+  return { seen, areAnswered, pass };
+}
+
+/** Hides the page, or shows it. @param {Page} page @param {boolean} isHidden */
+export const hide = (page, isHidden) =>
+  page.evaluate((hidden) => {
+    Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });
+    document.dispatchEvent(new Event('visibilitychange'));
+  }, isHidden);
+
 /** @param {string} user @param {string} id @param {object} [body] */
 export const grab = (user, id, body = {}) => api(user, 'POST', `/packets/${id}/grab`, body);
 
@@ -335,9 +435,9 @@ export const isInView = (page, selector) =>
 /** @param {Page} page */
 export const yuan = async (page) => Math.round(Number((await page.getAttribute('.won', 'aria-label'))?.replace(/[^\d.]/g, '')) * 100);
 
-/** @param {() => Promise<boolean>} holds */
-export async function assertSoon(holds) {
-  const end = Date.now() + 20_000;
+/** @param {() => Promise<boolean>} holds @param {number} [withinMs] */
+export async function assertSoon(holds, withinMs = 20_000) {
+  const end = Date.now() + withinMs;
   while (!(await holds())) {
     assert.ok(Date.now() < end, 'the condition did not come true in time');
     await new Promise((resolve) => setTimeout(resolve, 100));

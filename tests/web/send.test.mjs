@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 
-import { api, apiOf, assertAccessible, assertFits, assertSoon, browse, essential, fund, isInView, openDeployed, packet, person, someone, stack, startBrowser, startStack, textOf } from './harness.mjs';
+import { api, apiOf, assertAccessible, assertFits, assertSoon, browse, essential, fund, goTo, isInView, openAs, openDeployed, packet, person, press, reload, rich, someone, stack, startBrowser, startStack, textOf } from './harness.mjs';
 
 /** @type {typeof import('jsqr').default} */
 const jsQR = createRequire(import.meta.url)('jsqr');
@@ -11,8 +11,7 @@ const jsQR = createRequire(import.meta.url)('jsqr');
 const HOUR_MS = 3_600_000;
 
 essential('a double click sends once, and so does a reload before the answer', async () => {
-  const alice = someone('alice');
-  await fund(alice, 100_000);
+  const alice = await rich('alice', 100_000);
   const page = await person({ name: alice, allow: /net::ERR_(FAILED|ABORTED)/ });
   /** @type {string[]} */
   const keys = [];
@@ -31,14 +30,12 @@ essential('a double click sends once, and so does a reload before the answer', a
   await page.locator('#greeting').press('Enter');
   await assertSoon(async () => (await api(alice, 'GET', '/me/packets')).packets.length === 1);
   isHeld = false;
-  await page.reload();
-  await page.waitForSelector('.qr path');
+  await reload(page, '.qr path');
   assert.equal(new Set(keys).size, 1, `${keys}`);
   assert.ok(keys.length >= 2);
   assert.deepEqual((await api(alice, 'GET', '/me/packets')).totals, { count: 1, amount: 1_000 });
   // Opening the form again does not send the packet again.
-  await page.goto(stack.url);
-  await page.waitForSelector('#total');
+  await goTo(page, stack.url, '#total');
   await page.waitForTimeout(300);
   assert.equal((await api(alice, 'GET', '/me/packets')).totals.count, 1);
 });
@@ -70,14 +67,12 @@ browse('the form shows the limits before the user exceeds them', async () => {
   await page.fill('#recipients', '');
   await page.fill('#total', '5');
   await page.fill('#count', '10');
-  await page.click('.balance button');
-  await page.waitForSelector('button[type=submit]:enabled');
+  await press(page, '.balance button', 'button[type=submit]:enabled');
   assert.match(await textOf(page, 'button[type=submit]'), /Put in ¥5\.00/);
 });
 
 browse('the form repeats the amount in figures and words, and says how it read what it refuses', async () => {
-  const alice = someone('alice');
-  await fund(alice, 2_000_000);
+  const alice = await rich('alice', 2_000_000);
   const page = await person({ name: alice, locale: 'en-US' });
   await page.goto(stack.url);
   await page.fill('#count', '１０');
@@ -110,8 +105,7 @@ browse('the form repeats the amount in figures and words, and says how it read w
     assert.equal(await page.getAttribute('#count', 'aria-invalid'), 'true');
   }
   await page.fill('#count', '٣');
-  await page.click('button[type=submit]');
-  await page.waitForSelector('.qr path');
+  await press(page, 'button[type=submit]', '.qr path');
   const [sent] = (await api(alice, 'GET', '/me/packets')).packets;
   assert.deepEqual([sent.total_amount, sent.count], [888, 3]);
 });
@@ -132,14 +126,11 @@ browse('in yen there are no decimals, on the form and in the rush', async () => 
   const other = await startStack({ CURRENCY: 'JPY' });
   const page = await person({ locale: 'en-US' });
   await apiOf(other.url)('alice', 'PUT', '/wallets/alice/deposits/first', { amount: 10_000 });
-  await page.goto(`${other.url}/#/rush`);
-  await page.waitForSelector('#total');
+  await goTo(page, `${other.url}/#/rush`, '#total');
   assert.equal(await page.inputValue('#total'), '888');
-  await page.goto(`${other.url}/#/`);
-  await page.waitForSelector('#greeting');
+  await goTo(page, `${other.url}/#/`, '#greeting');
   await page.evaluate(() => sessionStorage.setItem('hongbao.user', 'alice'));
-  await page.reload();
-  await page.waitForSelector('#greeting');
+  await reload(page, '#greeting');
   await page.fill('#total', '8,88');
   assert.match(await textOf(page, '#total-hint'), /8 point 88, and the smallest amount is ¥1\./);
   await page.fill('#total', '1,234');
@@ -148,16 +139,14 @@ browse('in yen there are no decimals, on the form and in the rush', async () => 
 });
 
 browse('a greeting is sent with its joiners and without other invisible characters, and a blank passphrase is none', async () => {
-  const alice = someone('alice');
-  await fund(alice, 1_000);
+  const alice = await rich('alice', 1_000);
   const page = await person({ name: alice });
   await page.goto(stack.url);
   await page.fill('#total', '8');
   await page.fill('#greeting', '\ufeff恭\u200b\ufe0f喜\u202e\u200d 👩🏽\u200d🚀❤\ufe0f می\u200cخواهم ක්\u200dරි 葛\u{e0100} 1\u200d2');
   await page.click('summary');
   await page.fill('#passphrase', ' \u3000');
-  await page.click('button[type=submit]');
-  await page.waitForSelector('.qr path');
+  await press(page, 'button[type=submit]', '.qr path');
   const [sent] = (await api(alice, 'GET', '/me/packets')).packets;
   assert.equal(sent.greeting, '恭喜 👩🏽\u200d🚀❤\ufe0f می\u200cخواهم ක්\u200dරි 葛\u{e0100} 12');
   assert.equal((await api(someone(), 'POST', `/packets/${sent.packet_id}/grab`)).outcome, 'grabbed');
@@ -190,8 +179,7 @@ browse('who lacks money reads once how much, and where more comes from', async (
       await page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')));
       await page.waitForSelector('.sticky [type=submit]:enabled');
       assert.equal(await page.locator(shown).count(), 1);
-      await page.click('.tabs a[href="#/mine"]');
-      await page.waitForSelector('.purse');
+      await press(page, '.tabs a[href="#/mine"]', '.purse');
       assert.equal(await page.locator(`.purse a[href="${topUp}"]`).count(), top_up ? 1 : 0);
       await page.context().close();
     }
@@ -208,30 +196,24 @@ browse('who leaves to top up finds what they wrote when they come back, once', a
   await page.click('summary');
   await page.fill('#passphrase', '芝麻开门');
   await page.check('[name=split][value=equal]');
-  await page.click('.sticky a');
-  await page.waitForSelector('h1:text("Top up")');
+  await press(page, '.sticky a', 'h1:text("Top up")');
   await fund(alice, 100_000);
   const written = () => page.evaluate(() => ['total', 'greeting', 'passphrase'].map((id) => /** @type {HTMLInputElement} */ (document.getElementById(id)).value));
-  await page.goto(stack.url);
-  await page.waitForSelector('.sticky [type=submit]:enabled');
+  await goTo(page, stack.url, '.sticky [type=submit]:enabled');
   assert.deepEqual(await written(), ['88.80', '恭喜', '芝麻开门']);
   assert.equal(await page.isChecked('[name=split][value=equal]'), true);
-  await page.click('.sticky [type=submit]');
-  await page.waitForSelector('.qr path');
-  await page.goto(`${stack.url}/?again`);
-  await page.waitForSelector('#total');
+  await press(page, '.sticky [type=submit]', '.qr path');
+  await goTo(page, `${stack.url}/?again`, '#total');
   assert.deepEqual(await written(), ['', '', '']);
 });
 
 browse('if the money was spent elsewhere meanwhile, nothing is sent and the balance is read again', async () => {
-  const alice = someone('alice');
-  await fund(alice, 1_000);
+  const alice = await rich('alice', 1_000);
   const page = await person({ name: alice, locale: 'en-US', allow: /status of 402/ });
   await page.goto(stack.url);
   await page.fill('#total', '8');
   await api(alice, 'POST', '/packets', { split: 'equal', total_amount: 300, count: 1 });
-  await page.click('button[type=submit]');
-  await page.waitForSelector('.state .bad');
+  await press(page, 'button[type=submit]', '.state .bad');
   assert.match(await textOf(page, '.state'), /no longer covers it/);
   await assertSoon(async () => /¥7\.00/.test(await textOf(page, '.balance')));
   assert.match(await textOf(page, '#total-hint'), /¥1\.00 more than your balance/);
@@ -240,78 +222,62 @@ browse('if the money was spent elsewhere meanwhile, nothing is sent and the bala
 
 browse('a suspended user, and one at their limit of the day, read why nothing was sent, and keep what they wrote', async () => {
   const resets_at = '2027-01-02T00:00:00.000Z';
-  for (const [locale, suspended, limit] of /** @type {const} */ ([
-    ['zh-CN', /账号已被停用.*本次操作没有成功/s, /限额.*2027年1月2日.* 恢复/s],
-    ['zh-TW', /帳號已被停權.*這次操作沒有成功/s, /額度.*2027年1月2日.* 恢復/s],
-    ['en-US', /account is suspended.*nothing has changed/s, /over what you can send in a day.*Jan 2, 2027.*/s],
-  ])) {
-    const alice = someone('alice');
-    await fund(alice, 10_000);
-    const page = await person({ name: alice, locale, allow: /status of 403/ });
-    let code = 'account-suspended';
-    await page.route('**/packets', (route) =>
-      route.fulfill({ status: 403, contentType: 'application/problem+json', body: JSON.stringify({ status: 403, code, title: code, ...(code === 'daily-limit-exceeded' && { resets_at }) }) }),
-    );
-    await page.goto(stack.url);
-    await page.fill('#total', '8.88');
-    await page.fill('#greeting', '恭喜');
-    for (const [refusal, says] of /** @type {const} */ ([['account-suspended', suspended], ['daily-limit-exceeded', limit]])) {
-      code = refusal;
-      await page.click('button[type=submit]');
-      await assertSoon(async () => says.test(await textOf(page, '.state')));
-      await assertAccessible(page, `${refusal} in ${locale}`);
-      await page.waitForSelector('button[type=submit]:enabled');
-      assert.deepEqual([await page.inputValue('#total'), await page.inputValue('#greeting')], ['8.88', '恭喜']);
-    }
-    // It is a final refusal: a reload tries nothing again.
-    await page.unroute('**/packets');
-    await page.reload();
-    await page.waitForSelector('#total');
-    await page.waitForTimeout(300);
-    assert.equal((await api(alice, 'GET', '/me/packets')).totals.count, 0);
+  const alice = await rich('alice', 10_000);
+  const page = await person({ name: alice, allow: /status of 403/ });
+  let code = 'account-suspended';
+  await page.route('**/packets', (route) =>
+    route.fulfill({ status: 403, contentType: 'application/problem+json', body: JSON.stringify({ status: 403, code, title: code, ...(code === 'daily-limit-exceeded' && { resets_at }) }) }),
+  );
+  await page.goto(stack.url);
+  await page.fill('#total', '8.88');
+  await page.fill('#greeting', '恭喜');
+  for (const [refusal, says] of /** @type {const} */ ([['account-suspended', /账号已被停用.*本次操作没有成功/s], ['daily-limit-exceeded', /限额.*2027年1月2日.* 恢复/s]])) {
+    code = refusal;
+    await page.click('button[type=submit]');
+    await assertSoon(async () => says.test(await textOf(page, '.state')));
+    await assertAccessible(page, `${refusal}`);
+    await page.waitForSelector('button[type=submit]:enabled');
+    assert.deepEqual([await page.inputValue('#total'), await page.inputValue('#greeting')], ['8.88', '恭喜']);
   }
+  // It is a final refusal: a reload tries nothing again.
+  await page.unroute('**/packets');
+  await reload(page, '#total');
+  await page.waitForTimeout(300);
+  assert.equal((await api(alice, 'GET', '/me/packets')).totals.count, 0);
 });
 
 browse('while sending is paused the user reads that nothing was sent; the draft keeps its key, and goes out once', async () => {
-  for (const [locale, says, unknown] of /** @type {const} */ ([
-    ['zh-CN', /发红包功能暂停，本次没有扣款/, /可能已经发出|确认是否已经发出/],
-    ['zh-TW', /目前暫停發紅包，這次沒有扣款/, /可能已經發出|確認是否已經發出/],
-    ['en-US', /Sending is paused\. Nothing was sent\./, /may have been sent|see whether it was sent/],
-  ])) {
-    const alice = someone('alice');
-    await fund(alice, 10_000);
-    const page = await person({ name: alice, locale, allow: /status of 503/ });
-    /** @type {string[]} */
-    const keys = [];
-    let isPaused = true;
-    await page.route('**/packets', (route) => {
-      keys.push(route.request().headers()['idempotency-key'] ?? '');
-      if (!isPaused) return route.continue();
-      const body = JSON.stringify({ status: 503, code: 'sending-paused', title: 'Sending paused' });
-      return route.fulfill({ status: 503, headers: { 'Retry-After': '60' }, contentType: 'application/problem+json', body });
-    });
-    await page.goto(stack.url);
-    await page.fill('#total', '8.88');
-    await page.fill('#greeting', '恭喜');
-    await page.click('button[type=submit]');
-    await assertSoon(async () => says.test(await textOf(page, '.state')));
-    assert.doesNotMatch(await textOf(page, '.state'), unknown);
-    await assertAccessible(page, `sending is paused in ${locale}`);
-    assert.deepEqual([await page.inputValue('#total'), await page.inputValue('#greeting')], ['8.88', '恭喜']);
-    // Also after a reload.
-    await page.reload();
-    await assertSoon(async () => says.test(await textOf(page, '.state')));
-    isPaused = false;
-    await page.click('.state .button');
-    await page.waitForSelector('.qr path');
-    assert.deepEqual([keys.length, new Set(keys).size], [3, 1]);
-    assert.deepEqual((await api(alice, 'GET', '/me/packets')).totals, { count: 1, amount: 888 });
-  }
+  const says = /发红包功能暂停，本次没有扣款/;
+  const alice = await rich('alice', 10_000);
+  const page = await person({ name: alice, allow: /status of 503/ });
+  /** @type {string[]} */
+  const keys = [];
+  let isPaused = true;
+  await page.route('**/packets', (route) => {
+    keys.push(route.request().headers()['idempotency-key'] ?? '');
+    if (!isPaused) return route.continue();
+    const body = JSON.stringify({ status: 503, code: 'sending-paused', title: 'Sending paused' });
+    return route.fulfill({ status: 503, headers: { 'Retry-After': '60' }, contentType: 'application/problem+json', body });
+  });
+  await page.goto(stack.url);
+  await page.fill('#total', '8.88');
+  await page.fill('#greeting', '恭喜');
+  await page.click('button[type=submit]');
+  await assertSoon(async () => says.test(await textOf(page, '.state')));
+  assert.doesNotMatch(await textOf(page, '.state'), /可能已经发出|确认是否已经发出/);
+  await assertAccessible(page, `sending is paused`);
+  assert.deepEqual([await page.inputValue('#total'), await page.inputValue('#greeting')], ['8.88', '恭喜']);
+  // Also after a reload.
+  await page.reload();
+  await assertSoon(async () => says.test(await textOf(page, '.state')));
+  isPaused = false;
+  await press(page, '.state .button', '.qr path');
+  assert.deepEqual([keys.length, new Set(keys).size], [3, 1]);
+  assert.deepEqual((await api(alice, 'GET', '/me/packets')).totals, { count: 1, amount: 888 });
 });
 
 browse('another tab, or another language, does not empty the form', async () => {
-  const alice = someone('alice');
-  await fund(alice, 10_000);
+  const alice = await rich('alice', 10_000);
   const page = await person({ name: alice, locale: 'en-US' });
   await page.goto(stack.url);
   await page.fill('#total', '12.34');
@@ -320,10 +286,8 @@ browse('another tab, or another language, does not empty the form', async () => 
   await page.click('.segments label:last-child');
   await page.click('summary');
   await page.fill('#passphrase', 'sesame');
-  await page.click('.tabs a[href="#/mine"]');
-  await page.waitForSelector('.purse');
-  await page.click('.tabs a[href="#/"]');
-  await page.waitForSelector('#total');
+  await press(page, '.tabs a[href="#/mine"]', '.purse');
+  await press(page, '.tabs a[href="#/"]', '#total');
   await page.selectOption('#language', 'zh-TW');
   await page.waitForFunction(() => document.documentElement.lang === 'zh-TW' && document.querySelector('#total'));
   const left = await page.evaluate(() => ['total', 'greeting', 'passphrase'].map((id) => /** @type {HTMLInputElement} */ (document.getElementById(id)).value));
@@ -332,16 +296,13 @@ browse('another tab, or another language, does not empty the form', async () => 
   assert.equal(await page.isChecked('input[value=equal]'), true);
   // After a send the form is empty.
   await page.fill('#count', '2');
-  await page.click('button[type=submit]');
-  await page.waitForSelector('.qr path');
-  await page.click('.tabs a[href="#/"]');
-  await page.waitForSelector('#total');
+  await press(page, 'button[type=submit]', '.qr path');
+  await press(page, '.tabs a[href="#/"]', '#total');
   assert.equal(await page.inputValue('#total'), '');
 });
 
 browse('a cover is chosen on the form, and the packet has it', async () => {
-  const alice = someone('alice');
-  await fund(alice, 10_000);
+  const alice = await rich('alice', 10_000);
   const page = await person({ name: alice, locale: 'en-US' });
   await page.goto(stack.url);
   await page.check('.covers input[value=wedding]');
@@ -349,22 +310,16 @@ browse('a cover is chosen on the form, and the packet has it', async () => {
   assert.equal(await page.inputValue('#greeting'), 'Happily ever after');
   await page.click('.quick .chip >> nth=1');
   assert.equal(await page.inputValue('#total'), '8.88');
-  await page.click('button[type=submit]');
-  await page.waitForSelector('.qr path');
+  await press(page, 'button[type=submit]', '.qr path');
   const id = (await page.inputValue('#link')).slice(-26);
-  const other = await person({ name: someone() });
-  await other.goto(`${stack.url}/p/${id}`);
-  await other.waitForSelector('#open');
+  const other = await openAs(`${stack.url}/p/${id}`, '#open', { name: someone() });
   assert.match(await other.evaluate(() => getComputedStyle(/** @type {Element} */ (document.querySelector('.envelope'))).getPropertyValue('--cover')), /#a51445/);
 });
 
 browse('the button that sends is in view and never behind the tabs, and the envelope is above it', async () => {
   for (const [width, height] of /** @type {const} */ ([[320, 568], [390, 844], [844, 390], [1280, 800]])) {
-    const alice = someone('alice');
-    await fund(alice, 10_000);
-    const page = await person({ name: alice, width, height });
-    await page.goto(stack.url);
-    await page.waitForSelector('#total');
+    const alice = await rich('alice', 10_000);
+    const page = await openAs(stack.url, '#total', { name: alice, width, height });
     for (const scrolled of [0, 200, 5_000]) {
       await page.evaluate((y) => scrollTo(0, y), scrolled);
       const isOnTop = await page.evaluate(() => {
@@ -382,8 +337,7 @@ browse('the button that sends is in view and never behind the tabs, and the enve
 });
 
 browse('sealing is seen: the coin falls while the send is under way, and the envelope turns to its code', async () => {
-  const alice = someone('alice');
-  await fund(alice, 10_000);
+  const alice = await rich('alice', 10_000);
   const page = await person({ name: alice });
   await page.route('**/packets', async (route) => {
     await new Promise((resolve) => setTimeout(resolve, 600));
@@ -402,8 +356,7 @@ browse('the link can be copied, and the QR code holds it, with the margin that s
   const { id, sender, link } = await packet();
   const page = await person({ name: sender, locale: 'en-US' });
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
-  await page.goto(`${stack.url}/#/sent/${id}`);
-  await page.waitForSelector('.qr path');
+  await goTo(page, `${stack.url}/#/sent/${id}`, '.qr path');
   assert.equal(await page.inputValue('#link'), link);
   await page.click('#copy');
   await page.waitForFunction(() => document.querySelector('#live')?.textContent === 'Copied');
@@ -433,9 +386,7 @@ browse('a page without access to the clipboard copies too, and says so if it can
     const ask = apiOf(named.url);
     await ask('ann', 'PUT', '/wallets/ann/deposits/d', { amount: 1_000 });
     const { packet_id: id } = await ask('ann', 'POST', '/packets', { split: 'equal', total_amount: 1_000, count: 1 });
-    const page = await person({ name: 'ann', locale: 'en-US', using, allow: /Cross-Origin-Opener-Policy header has been ignored/ });
-    await page.goto(`${named.url.replace('127.0.0.1', 'red.example')}/#/sent/${id}`);
-    await page.waitForSelector('.qr path');
+    const page = await openAs(`${named.url.replace('127.0.0.1', 'red.example')}/#/sent/${id}`, '.qr path', { name: 'ann', locale: 'en-US', using, allow: /Cross-Origin-Opener-Policy header has been ignored/ });
     assert.equal(await page.evaluate(() => 'clipboard' in navigator), false);
     await page.click('#copy');
     await page.waitForFunction(() => document.querySelector('#live')?.textContent === 'Copied');
@@ -469,64 +420,49 @@ browse('the page for sharing says who can open the packet, and is there only as 
     [{ starts_at: new Date(Date.now() + 3_600_000).toISOString() }, /It opens on .*20\d\d/],
   ])) {
     const { id, sender } = await packet(terms);
-    const page = await person({ name: sender, locale: 'en-US', allow: /status of 403/ });
-    await page.goto(`${stack.url}/#/sent/${id}`);
-    await page.waitForSelector('.qr path');
+    const page = await openAs(`${stack.url}/#/sent/${id}`, '.qr path', { name: sender, locale: 'en-US', allow: /status of 403/ });
     assert.match(await textOf(page, '.sent .lead'), says);
     // The link leads to this machine only.
     assert.match(await textOf(page, '.sent .bad'), /this machine only/);
   }
   const { id, sender } = await packet({ count: 1 });
-  const other = await person({ name: stranger });
-  await other.goto(`${stack.url}/#/sent/${id}`);
-  await other.waitForSelector('#open');
+  const other = await openAs(`${stack.url}/#/sent/${id}`, '#open', { name: stranger });
   await api(stranger, 'POST', `/packets/${id}/grab`, {});
-  const page = await person({ name: sender });
-  await page.goto(`${stack.url}/#/sent/${id}`);
-  await page.waitForSelector('.result[data-outcome=sold_out]');
+  const page = await openAs(`${stack.url}/#/sent/${id}`, '.result[data-outcome=sold_out]', { name: sender });
 });
 
 browse('the sender is warned of slips for nobody, sees passphrase and recipients again in this browser, and who has not opened it', async () => {
-  for (const [locale, warning, kept, lost, absent, over] of /** @type {const} */ ([
-    ['zh-CN', '只指定了 2 人，会有 8 个没人领，到期退回。', '口令 芝麻开门', '这个浏览器没有记下口令，服务器也不会显示。', '还没拆：', '没有拆：'],
-    ['zh-TW', '只指定了 2 人，會有 8 個沒人領，到期退還。', '通關密語 芝麻开门', '這個瀏覽器沒有記下通關密語，伺服器也不會顯示。', '還沒拆：', ''],
-    ['en-US', 'You named 2: 8 packets stay unopened and come back to you.', 'Passphrase 芝麻开门', 'This browser doesn’t have the passphrase, and the service shows it to nobody.', 'Not opened yet:', ''],
-  ])) {
-    const [alice, friend, other] = [someone('alice'), someone('friend'), someone('other')];
-    await fund(alice, 10_000);
-    const page = await person({ name: alice, locale });
-    await page.goto(stack.url);
-    await page.fill('#total', '10');
-    await page.click('summary');
-    await page.fill('#passphrase', ' 芝麻开门 ');
-    await page.fill('#recipients', `${friend} ${other}`);
-    assert.equal(await textOf(page, '.sticky .bad'), warning);
-    assert.equal(await isInView(page, '.sticky .bad'), true);
-    await page.fill('#count', '2');
-    assert.equal(await textOf(page, '.sticky .bad'), '');
-    await page.fill('#count', '10');
-    if (over) await page.selectOption('#expiry', '10');
-    await page.click('button[type=submit]');
-    await page.waitForSelector('.qr path');
-    const id = (await page.inputValue('#link')).slice(-26);
-    await page.reload();
-    await page.waitForSelector('.qr path');
-    assert.equal(await textOf(page, '.sent .word'), kept);
-    assert.equal(await textOf(page, '.sent .names'), `${friend} · ${other}`);
-    await assertAccessible(page, `what the sender sees again, in ${locale}`);
-    // The sender is not among them: they have nothing to open.
-    assert.doesNotMatch(await textOf(page, '.sent .button.gold'), /拆|Open/);
-    const elsewhere = await person({ name: alice, locale });
-    await elsewhere.goto(`${stack.url}/#/sent/${id}`);
-    await elsewhere.waitForSelector('.qr path');
-    assert.equal(await elsewhere.locator('.sent .word').count(), 0);
-    assert.equal(await textOf(elsewhere, '.sent .hint'), lost);
-    await page.goto(`${stack.url}/p/${id}`);
-    await page.waitForFunction((wanted) => document.querySelector('.absent')?.textContent === wanted, `${absent} ${friend} · ${other}`);
-    await api(friend, 'POST', `/packets/${id}/grab`, { passphrase: '芝麻开门' });
-    await page.waitForFunction((wanted) => document.querySelector('.absent')?.textContent === wanted, `${absent} ${other}`);
-    if (over) await page.waitForFunction((wanted) => document.querySelector('.absent')?.textContent === wanted, `${over} ${other}`);
-  }
+  const absent = '还没拆：';
+  const [alice, friend, other] = [someone('alice'), someone('friend'), someone('other')];
+  await fund(alice, 10_000);
+  const page = await person({ name: alice });
+  await page.goto(stack.url);
+  await page.fill('#total', '10');
+  await page.click('summary');
+  await page.fill('#passphrase', ' 芝麻开门 ');
+  await page.fill('#recipients', `${friend} ${other}`);
+  assert.equal(await textOf(page, '.sticky .bad'), '只指定了 2 人，会有 8 个没人领，到期退回。');
+  assert.equal(await isInView(page, '.sticky .bad'), true);
+  await page.fill('#count', '2');
+  assert.equal(await textOf(page, '.sticky .bad'), '');
+  await page.fill('#count', '10');
+  await page.selectOption('#expiry', '10');
+  await press(page, 'button[type=submit]', '.qr path');
+  const id = (await page.inputValue('#link')).slice(-26);
+  await reload(page, '.qr path');
+  assert.equal(await textOf(page, '.sent .word'), '口令 芝麻开门');
+  assert.equal(await textOf(page, '.sent .names'), `${friend} · ${other}`);
+  await assertAccessible(page, `what the sender sees again`);
+  // The sender is not among them: they have nothing to open.
+  assert.doesNotMatch(await textOf(page, '.sent .button.gold'), /拆|Open/);
+  const elsewhere = await openAs(`${stack.url}/#/sent/${id}`, '.qr path', { name: alice });
+  assert.equal(await elsewhere.locator('.sent .word').count(), 0);
+  assert.equal(await textOf(elsewhere, '.sent .hint'), '这个浏览器没有记下口令，服务器也不会显示。');
+  await page.goto(`${stack.url}/p/${id}`);
+  await page.waitForFunction((wanted) => document.querySelector('.absent')?.textContent === wanted, `${absent} ${friend} · ${other}`);
+  await api(friend, 'POST', `/packets/${id}/grab`, { passphrase: '芝麻开门' });
+  await page.waitForFunction((wanted) => document.querySelector('.absent')?.textContent === wanted, `${absent} ${other}`);
+  await page.waitForFunction((wanted) => document.querySelector('.absent')?.textContent === wanted, `没有拆： ${other}`);
 });
 
 browse('of many recipients the sender sees all who have not opened the packet', async () => {
@@ -538,9 +474,7 @@ browse('of many recipients the sender sees all who have not opened the packet', 
   await page.waitForFunction(() => (document.querySelector('.absent')?.textContent ?? '').length > 4);
   const shown = (await textOf(page, '.absent')).replace('还没拆： ', '').split(' · ').sort();
   assert.deepEqual(shown, names.slice(120).sort());
-  const guest = await person({ name: names[0] ?? '' });
-  await guest.goto(link);
-  await guest.waitForSelector('.claim');
+  const guest = await openAs(link, '.claim', { name: names[0] ?? '' });
   assert.equal(await guest.isHidden('.absent'), true, 'only the sender knows the recipients');
 });
 
@@ -548,33 +482,24 @@ browse('a sender who has opened their own packet still finds the page for sharin
   const { link, id, sender } = await packet();
   const page = await person({ name: sender });
   await page.goto(link);
-  await page.click('#open');
-  await page.waitForSelector('.result[data-outcome=grabbed]');
-  await page.click(`.result a[href="#/sent/${id}"]`);
-  await page.waitForSelector('.qr path');
+  await press(page, '#open', '.result[data-outcome=grabbed]');
+  await press(page, `.result a[href="#/sent/${id}"]`, '.qr path');
 });
 
 browse('the text to share says when the packet opens, with the time zone', async () => {
-  for (const [locale, says] of /** @type {const} */ ([
-    ['zh-CN', /给你发了一个红包：“恭喜” 2\d{3}年.*(GMT|UTC).* 开抢。$/],
-    ['zh-TW', /包了一個紅包給你：「恭喜」 2\d{3}年.*(GMT|UTC).* 開搶。$/],
-    ['en-US', /has a red packet for you: “恭喜” It opens on \w+ \d+, 2\d{3}, \d\d:\d\d (GMT|UTC)/],
-  ])) {
-    const { id, sender } = await packet({ greeting: '恭喜', starts_at: new Date(Date.now() + HOUR_MS).toISOString() });
-    const page = await person({ name: sender, locale });
-    await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
-    await page.goto(`${stack.url}/#/sent/${id}`);
-    await page.waitForSelector('.qr path');
-    assert.match(await textOf(page, '.invitation'), says);
-    await page.click('#copy');
-    await page.waitForFunction(() => document.querySelector('#live')?.textContent);
-    assert.match((await page.evaluate(() => navigator.clipboard.readText())).split('\n')[0] ?? '', says);
-  }
+  const says = /给你发了一个红包：“恭喜” 2\d{3}年.*(GMT|UTC).* 开抢。$/;
+  const { id, sender } = await packet({ greeting: '恭喜', starts_at: new Date(Date.now() + HOUR_MS).toISOString() });
+  const page = await person({ name: sender });
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  await goTo(page, `${stack.url}/#/sent/${id}`, '.qr path');
+  assert.match(await textOf(page, '.invitation'), says);
+  await page.click('#copy');
+  await page.waitForFunction(() => document.querySelector('#live')?.textContent);
+  assert.match((await page.evaluate(() => navigator.clipboard.readText())).split('\n')[0] ?? '', says);
 });
 
 browse('a packet is scheduled on the form', async () => {
-  const alice = someone('alice');
-  await fund(alice, 10_000);
+  const alice = await rich('alice', 10_000);
   const page = await person({ name: alice, locale: 'en-US' });
   await page.goto(stack.url);
   await page.fill('#total', '5');
@@ -583,8 +508,7 @@ browse('a packet is scheduled on the form', async () => {
   await page.fill('#starts', at(Date.now() + 8 * 86_400_000));
   assert.match(await textOf(page, '#starts-hint'), /within the next 7 days/);
   await page.fill('#starts', at(Date.now() + 3_600_000));
-  await page.click('button[type=submit]');
-  await page.waitForSelector('.qr path');
+  await press(page, 'button[type=submit]', '.qr path');
   const [sent] = (await api(alice, 'GET', '/me/packets')).packets;
   assert.equal(sent.status, 'scheduled');
   assert.ok(Math.abs(Date.parse(sent.starts_at) - Date.now() - 3_600_000) < 120_000);
@@ -592,8 +516,7 @@ browse('a packet is scheduled on the form', async () => {
 
 browse('the start field knows the server’s time, with a clock that is hours off', async () => {
   for (const hours of [-30, -3, 3, 30]) {
-    const user = someone('late');
-    await fund(user, 10_000);
+    const user = await rich('late', 10_000);
     const page = await person({ name: user, locale: 'en-US', aheadMs: hours * HOUR_MS });
     await page.goto(stack.url);
     await page.fill('#total', '5');
@@ -609,9 +532,7 @@ browse('the start field knows the server’s time, with a clock that is hours of
 browse('the page can be installed, from the form and from a packet', async () => {
   const { link } = await packet();
   for (const address of [stack.url, link]) {
-    const page = await person({ name: someone() });
-    await page.goto(address);
-    await page.waitForSelector('#total, #open');
+    const page = await openAs(address, '#total, #open', { name: someone() });
     const session = await page.context().newCDPSession(page);
     const { url, errors, data } = await session.send('Page.getAppManifest');
     assert.deepEqual([url, errors], [`${stack.url}/manifest.webmanifest`, []]);
@@ -642,12 +563,10 @@ browse('a link to a packet has a title and a picture for chats, and nothing of t
   await page.waitForSelector('#open');
   assert.equal(page.url(), link);
   // Other screens have the address that they always had, and "back" leads to the packet.
-  await page.click('.tabs a[href="#/mine"]');
-  await page.waitForSelector('.purse');
+  await press(page, '.tabs a[href="#/mine"]', '.purse');
   assert.equal(page.url(), `${stack.url}/#/mine`);
   await page.goBack();
   await page.waitForSelector('#open');
   assert.equal(page.url(), link);
-  await page.reload();
-  await page.waitForSelector('#open');
+  await reload(page, '#open');
 });

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 
-import { api, assertAccessible, assertFits, assertSoon, browse, fund, openDeployed, packet, person, someone, stack, textOf, ticketKey, tokenOf, watchShift } from './harness.mjs';
+import { alter, api, assertAccessible, assertFits, assertSoon, browse, counted, goTo, openAs, openDeployed, packet, person, press, reload, rich, someone, stack, textOf, ticketKey, tokenOf, watchShift } from './harness.mjs';
 import { signTicket } from '../../clients/js/tickets.js';
 
 /** @typedef {import('playwright-core').Page} Page */
@@ -21,13 +21,11 @@ browse('a token in the fragment is accepted, and a message from the page’s own
     return route.fulfill({ json: mineOf('zoe') });
   });
   const token = tokenOf({ sub: 'zoe', exp: Math.floor(Date.now() / 1000) + 3600 });
-  await page.goto(stack.url);
-  await page.waitForSelector('.notice');
+  await goTo(page, stack.url, '.notice');
   await page.evaluate((stolen) => postMessage({ type: 'hongbao-token', token: stolen }), token);
   await page.waitForTimeout(200);
   assert.deepEqual(given, []);
-  await page.goto(`${stack.url}/#token=${token}&to=/mine`);
-  await page.waitForSelector('.purse');
+  await goTo(page, `${stack.url}/#token=${token}&to=/mine`, '.purse');
   assert.deepEqual([...new Set(given)], [`Bearer ${token}`]);
   assert.ok(!page.url().includes('token'), page.url());
   assert.match(await textOf(page, '.bar .user'), /zoe/);
@@ -78,8 +76,7 @@ browse('a link with another user’s token asks before it replaces the session, 
     given.push(token);
     return route.fulfill({ json: mineOf(token === theirs ? 'mallory' : 'zoe') });
   });
-  await page.goto(`${stack.url}/#token=${ours}&to=/mine`);
-  await page.waitForSelector('.purse');
+  await goTo(page, `${stack.url}/#token=${ours}&to=/mine`, '.purse');
   given.length = 0;
   for (const isOpen of [true, false]) {
     if (isOpen) await page.evaluate((token) => location.assign(`#token=${token}&to=/p/38FS4S83HF3Y07WMYNH727QYT0`), theirs);
@@ -94,22 +91,18 @@ browse('a link with another user’s token asks before it replaces the session, 
     assert.equal(given.length, 0, 'nothing is asked in either name before the decision');
     await page.click('.notice button:first-of-type');
     await page.waitForFunction(() => !document.querySelector('.notice[data-kind=other-user]'));
-    await page.goto(`${stack.url}/#/mine`);
-    await page.waitForSelector('.purse');
+    await goTo(page, `${stack.url}/#/mine`, '.purse');
     assert.ok(!given.includes(theirs));
     given.length = 0;
   }
   // The same user's next token needs no question, and what is no token changes nothing.
   await page.goto(`${stack.url}/#token=x&to=/mine/sent`);
-  await page.goto(`${stack.url}/#token=${renewed}&to=/mine`);
-  await page.waitForSelector('.purse');
+  await goTo(page, `${stack.url}/#token=${renewed}&to=/mine`, '.purse');
   assert.match(await textOf(page, '.bar .user'), /zoe/);
-  await page.goto(`${stack.url}/#token=${theirs}&to=/mine`);
-  await page.waitForSelector('.notice[data-kind=other-user]');
+  await goTo(page, `${stack.url}/#token=${theirs}&to=/mine`, '.notice[data-kind=other-user]');
   await assertAccessible(page, 'the question whose session it is');
   given.length = 0;
-  await page.click('.notice button:last-of-type');
-  await page.waitForSelector('.purse');
+  await press(page, '.notice button:last-of-type', '.purse');
   assert.match(await textOf(page, '.bar .user'), /mallory/);
   assert.deepEqual([...new Set(given)], [theirs]);
 });
@@ -142,14 +135,12 @@ browse('Cognito’s code flow with PKCE', async () => {
     return route.fulfill({ json: { id_token: token, refresh_token: 'r-1' }, headers: { 'Access-Control-Allow-Origin': '*' } });
   });
   await page.goto(`${stack.url}/#/mine`);
-  await page.click('.notice button');
-  await page.waitForSelector('.purse');
+  await press(page, '.notice button', '.purse');
   assert.ok(page.url().endsWith('/#/mine'), page.url());
   // The page does not use a code that it did not ask for.
   const other = await page.context().newPage();
   await configure(other, auth);
-  await other.goto(`${stack.url}/?code=stolen&state=guessed#/mine`);
-  await other.waitForSelector('.notice button');
+  await goTo(other, `${stack.url}/?code=stolen&state=guessed#/mine`, '.notice button');
   assert.ok(!other.url().includes('stolen'));
 });
 
@@ -164,20 +155,16 @@ for (const hours of [-9, 300]) {
       given.push(route.request().headers()['authorization'] ?? '');
       return route.fulfill({ json: mineOf('zoe') });
     });
-    await page.goto(`${stack.url}/#token=${token}&to=/mine`);
-    await page.waitForSelector('.purse');
-    await page.reload();
-    await page.waitForSelector('.purse');
+    await goTo(page, `${stack.url}/#token=${token}&to=/mine`, '.purse');
+    await reload(page, '.purse');
     assert.deepEqual([...new Set(given)], [`Bearer ${token}`]);
   });
 
   browse(`Cognito’s tokens are used until a 401, and renewed once: ${hours} hours off`, async () => {
     const { page, tokens, renewals } = await cognito({ aheadMs: hours * HOUR_MS });
-    await page.goto(`${stack.url}/#/mine`);
-    await page.waitForSelector('.purse');
+    await goTo(page, `${stack.url}/#/mine`, '.purse');
     for (const tab of ['sent', 'statement']) {
-      await page.click(`.segments a[href="#/mine/${tab}"]`);
-      await page.waitForSelector(`.segments a[href="#/mine/${tab}"][aria-current]`);
+      await press(page, `.segments a[href="#/mine/${tab}"]`, `.segments a[href="#/mine/${tab}"][aria-current]`);
     }
     assert.equal(renewals(), 0, 'no token is asked for before a 401');
     tokens.accepted = 'second';
@@ -189,8 +176,7 @@ for (const hours of [-9, 300]) {
     // Later again.
     tokens.accepted = 'third';
     tokens.renewed = 'third';
-    await page.click('.segments a[href="#/mine/sent"]');
-    await page.waitForSelector('.segments a[href="#/mine/sent"][aria-current]');
+    await press(page, '.segments a[href="#/mine/sent"]', '.segments a[href="#/mine/sent"][aria-current]');
     assert.equal(renewals(), 2);
   });
 }
@@ -200,8 +186,7 @@ browse('if the new token is refused too, the page shows the sign-in and asks no 
     const { page, tokens, renewals } = await cognito({ allow: /status of 40[01]/ });
     tokens.accepted = 'none';
     tokens.renewed = renewed;
-    await page.goto(`${stack.url}/#/mine`);
-    await page.waitForSelector('.notice[data-kind=signin]');
+    await goTo(page, `${stack.url}/#/mine`, '.notice[data-kind=signin]');
     assert.match(await textOf(page, '.notice'), /You are no longer signed in/);
     await page.click('.tabs a[href="#/"]');
     await page.waitForTimeout(300);
@@ -247,29 +232,21 @@ browse('the app is asked once for another token, and the request is repeated as 
 });
 
 browse('a user whose id is not supported reads that, and is not sent to sign in again', async () => {
-  for (const [locale, title, text] of /** @type {const} */ ([
-    ['zh-CN', /这个账号用不了红包/, /重新登录也没用/],
-    ['zh-TW', /這個帳號無法使用紅包/, /重新登入也無法解決/],
-    ['en-US', /can’t use this account here/, /Signing in again won’t help/],
-  ])) {
-    const { link } = await packet();
-    const page = await person({ name: someone(), locale, allow: /403/ });
-    let asked = 0;
-    const refuse = (/** @type {import('playwright-core').Route} */ route) => {
-      asked += Number(route.request().url().includes('/packets/'));
-      return route.fulfill({ status: 403, contentType: 'application/problem+json', json: UNSUPPORTED });
-    };
-    await page.route(/\/(packets|me)\/\w+(\?.*)?$/, refuse);
-    await page.goto(link);
-    await page.waitForSelector('.notice[data-kind=unsupported]');
-    assert.match(await textOf(page, '.notice h1'), title);
-    assert.match(await textOf(page, '.notice p'), text);
-    assert.equal(await page.locator('.notice button').count(), 0, 'nothing to repeat');
-    assert.equal(asked, 1, 'it is asked once');
-    await assertAccessible(page, `an unsupported id, in ${locale}`);
-    await page.goto(`${stack.url}/#/mine/sent`);
-    await page.waitForSelector('.notice[data-kind=unsupported]');
-  }
+  const { link } = await packet();
+  const page = await person({ name: someone(), allow: /403/ });
+  let asked = 0;
+  const refuse = (/** @type {import('playwright-core').Route} */ route) => {
+    asked += Number(route.request().url().includes('/packets/'));
+    return route.fulfill({ status: 403, contentType: 'application/problem+json', json: UNSUPPORTED });
+  };
+  await page.route(/\/(packets|me)\/\w+(\?.*)?$/, refuse);
+  await goTo(page, link, '.notice[data-kind=unsupported]');
+  assert.match(await textOf(page, '.notice h1'), /这个账号用不了红包/);
+  assert.match(await textOf(page, '.notice p'), /重新登录也没用/);
+  assert.equal(await page.locator('.notice button').count(), 0, 'nothing to repeat');
+  assert.equal(asked, 1, 'it is asked once');
+  await assertAccessible(page, `an unsupported id`);
+  await goTo(page, `${stack.url}/#/mine/sent`, '.notice[data-kind=unsupported]');
 });
 
 const UNSUPPORTED = {
@@ -283,12 +260,10 @@ const UNSUPPORTED = {
 
 for (const storage of /** @type {const} */ (['null', 'throws', 'full', 'silent'])) {
   browse(`the page works where storages are: ${storage}`, async () => {
-    const user = someone('bare');
-    await fund(user, 10_000);
+    const user = await rich('bare', 10_000);
     const page = await person({ locale: 'en-US', storage });
     await asUser(page, user);
-    await page.goto(stack.url);
-    await page.waitForSelector('#total');
+    await goTo(page, stack.url, '#total');
     assert.match(await textOf(page, '#note'), /keeps nothing for this page/);
     await page.click('#note button');
     assert.equal(await page.isVisible('#note'), false);
@@ -296,13 +271,10 @@ for (const storage of /** @type {const} */ (['null', 'throws', 'full', 'silent']
     await page.waitForSelector('label[for=total]:text("总金额")');
     await page.fill('#total', '5');
     await page.fill('#count', '2');
-    await page.click('button[type=submit]');
-    await page.waitForSelector('.qr path');
+    await press(page, 'button[type=submit]', '.qr path');
     await page.click('a.gold');
-    await page.click('#open');
-    await page.waitForSelector('.result[data-outcome=grabbed]');
-    await page.click('.tabs a[href="#/mine"]');
-    await page.waitForSelector('.purse');
+    await press(page, '#open', '.result[data-outcome=grabbed]');
+    await press(page, '.tabs a[href="#/mine"]', '.purse');
     assert.equal(await page.isVisible('#note'), false, 'it says so once');
     assert.equal(await page.evaluate(() => document.documentElement.lang), 'zh-CN');
     await page.selectOption('#user', 'carol');
@@ -311,8 +283,7 @@ for (const storage of /** @type {const} */ (['null', 'throws', 'full', 'silent']
 }
 
 browse('a send without an answer says that a reload loses it', async () => {
-  const user = someone('bare');
-  await fund(user, 10_000);
+  const user = await rich('bare', 10_000);
   const page = await person({ locale: 'en-US', storage: 'null', allow: /net::ERR_FAILED/ });
   await asUser(page, user);
   await page.goto(stack.url);
@@ -325,17 +296,14 @@ browse('a send without an answer says that a reload loses it', async () => {
     await (isLost ? route.abort() : route.fulfill({ response: answer }));
   });
   await page.fill('#total', '5');
-  await page.click('button[type=submit]');
-  await page.waitForSelector('.state .hint');
+  await press(page, 'button[type=submit]', '.state .hint');
   assert.match(await textOf(page, '.state'), /Stay on this page until the answer is here/);
   await page.waitForSelector('.state .button');
   assert.match(await textOf(page, '.state'), /No answer yet.*Stay on this page until the answer is here/);
   // In this tab the send is still known, on every screen.
-  await page.click('.tabs a[href="#/mine"]');
-  await page.waitForSelector('.purse');
+  await press(page, '.tabs a[href="#/mine"]', '.purse');
   isLost = false;
-  await page.click('.tabs a[href="#/"]');
-  await page.waitForSelector('.qr path');
+  await press(page, '.tabs a[href="#/"]', '.qr path');
   assert.equal(new Set(keys).size, 1);
   assert.equal((await api(user, 'GET', '/me/packets')).totals.count, 1);
 });
@@ -345,8 +313,7 @@ browse('a token of the app works without storage', async () => {
   const token = tokenOf({ sub: 'zoe' });
   await configure(page, { kind: 'token', origins: [] });
   await page.route('**/me/*', (route) => route.fulfill({ json: mineOf('zoe') }));
-  await page.goto(`${stack.url}/#token=${token}&to=/mine`);
-  await page.waitForSelector('.purse');
+  await goTo(page, `${stack.url}/#token=${token}&to=/mine`, '.purse');
   assert.match(await textOf(page, '#note'), /sign in again/);
 });
 
@@ -355,20 +322,14 @@ browse('Cognito’s sign-in without storage says why it can’t work, and sends 
     const page = await person({ locale: 'en-US', ...(storage && { storage }) });
     await configure(page, { kind: 'cognito', domain: 'https://auth.test', client_id: 'c' });
     // With storage: the user comes back to a page that no longer knows that it asked.
-    await page.goto(storage ? stack.url : `${stack.url}/?code=a&state=b`);
-    await page.waitForSelector('.notice p');
+    await goTo(page, storage ? stack.url : `${stack.url}/?code=a&state=b`, '.notice p');
     assert.match(await textOf(page, '.notice'), /keeps nothing for this page meanwhile/);
     assert.equal(await page.locator('.notice button').count(), storage ? 0 : 1);
   }
 });
 
 /** Lets a page that keeps nothing begin as this user. @param {Page} page @param {string} user */
-const asUser = (page, user) =>
-  page.route('**/config.json', async (route) => {
-    const response = await route.fetch();
-    const config = await response.json();
-    return route.fulfill({ response, json: { ...config, auth: { kind: 'local', users: [user, 'carol'] } } });
-  });
+const asUser = (page, user) => alter(page, '**/config.json', () => ({ auth: { kind: 'local', users: [user, 'carol'] } }));
 
 /** Opens the deployment's session in one way. @param {Page} page @param {object} auth */
 const configure = (page, auth) => page.route('**/config.json', (route) => route.fulfill({ json: { auth, api: '' } }));
@@ -418,55 +379,40 @@ browse('a ticket in a link admits its user, and leaves the address; without one 
   const { id, link } = await packet({ eligibility: 'ticket' });
   const name = someone();
   const ticket = await signTicket(ticketKey, { user: name, packet: id });
-  const page = await person({ name });
-  await page.goto(`${link}#ticket=${ticket}`);
-  await page.waitForSelector('#open');
+  const page = await openAs(`${link}#ticket=${ticket}`, '#open', { name });
   assert.equal(page.url(), link);
   // The tab keeps it.
   await page.reload();
-  await page.click('#open');
-  await page.waitForSelector('.result[data-outcome=grabbed]');
-  for (const [locale, decides, expired, again] of /** @type {const} */ ([
-    ['zh-CN', '能不能领，由 App 决定', '领取资格过期了', '请从收到红包的地方重新打开。'],
-    ['zh-TW', '能不能領，由 App 決定', '領取資格過期了', '請從收到紅包的地方重新開啟。'],
-    ['en-US', 'The app decides who can open this packet', 'Your pass has expired', 'Open the packet again from where you got it.'],
-  ])) {
-    const stranger = someone();
-    const late = await signTicket(ticketKey, { user: stranger, packet: id }, { now: Date.now() - 7_200_000 });
-    const other = await person({ name: stranger, locale, allow: /403/ });
-    await other.goto(link);
-    await other.waitForSelector('.notice[data-kind=not-for-you]');
-    assert.deepEqual([await textOf(other, '.notice h1'), await textOf(other, '.notice p')], [decides, again]);
-    // Another user's ticket is none.
-    await other.goto(`${stack.url}/#ticket=${ticket}&to=/p/${id}`);
-    await other.waitForFunction(() => sessionStorage.length > 1 && document.querySelector('.notice'));
-    assert.equal(await textOf(other, '.notice h1'), decides);
-    await other.goto(`${stack.url}/#ticket=${late}&to=/p/${id}`);
-    await other.waitForSelector('.notice[data-kind=expired]');
-    assert.deepEqual([await textOf(other, '.notice h1'), await textOf(other, '.notice p')], [expired, again]);
-    assert.ok(!other.url().includes('ticket'), other.url());
-  }
+  await press(page, '#open', '.result[data-outcome=grabbed]');
+  const decides = '能不能领，由 App 决定';
+  const expired = '领取资格过期了';
+  const again = '请从收到红包的地方重新打开。';
+  const stranger = someone();
+  const late = await signTicket(ticketKey, { user: stranger, packet: id }, { now: Date.now() - 7_200_000 });
+  const other = await openAs(link, '.notice[data-kind=not-for-you]', { name: stranger, allow: /403/ });
+  assert.deepEqual([await textOf(other, '.notice h1'), await textOf(other, '.notice p')], [decides, again]);
+  // Another user's ticket is none.
+  await other.goto(`${stack.url}/#ticket=${ticket}&to=/p/${id}`);
+  await other.waitForFunction(() => sessionStorage.length > 1 && document.querySelector('.notice'));
+  assert.equal(await textOf(other, '.notice h1'), decides);
+  await goTo(other, `${stack.url}/#ticket=${late}&to=/p/${id}`, '.notice[data-kind=expired]');
+  assert.deepEqual([await textOf(other, '.notice h1'), await textOf(other, '.notice p')], [expired, again]);
+  assert.ok(!other.url().includes('ticket'), other.url());
 });
 
 browse('the sender of a packet with tickets reads that the app decides who opens it, before a tap and after', async () => {
-  for (const [locale, lead, both, watch] of /** @type {const} */ ([
-    ['zh-CN', 'App 允许的人才能领，每人一次。', '只有你指定、App 也允许的人能领，每人一次。 领的时候还要输入口令。', '谁能领由 App 决定，你现在不能领。可以在这里看大家的手气。'],
-    ['zh-TW', 'App 允許的人才能領，每人一次。', '只有你指定、App 也允許的人能領，每人一次。 領的時候還要輸入通關密語。', '誰能領由 App 決定，你現在不能領。可以在這裡看大家的手氣。'],
-    ['en-US', 'Only people whom the app lets in can open it, once each.', 'Only people whom you named and whom the app lets in can open it, once each. They need the passphrase too.', 'The app decides who can open it, and doesn’t let you in now. Watch them open it here.'],
-  ])) {
-    const { id, sender, link } = await packet({ eligibility: 'ticket' });
-    const page = await person({ name: sender, locale, allow: /403/ });
-    await page.goto(`${stack.url}/#/sent/${id}`);
-    assert.equal(await textOf(page, '.sent .lead'), lead);
-    await page.goto(link);
-    await page.click('#open');
-    await page.waitForFunction((wanted) => document.querySelector('.envelope-status')?.textContent === wanted, watch);
-    assert.equal(await page.isHidden('#open'), true);
-    const named = await packet({ eligibility: 'ticket', recipients: ['friend'], passphrase: 'sesame' });
-    const other = await person({ name: named.sender, locale });
-    await other.goto(`${stack.url}/#/sent/${named.id}`);
-    assert.equal(await textOf(other, '.sent .lead'), both);
-  }
+  const { id, sender, link } = await packet({ eligibility: 'ticket' });
+  const page = await person({ name: sender, allow: /403/ });
+  await page.goto(`${stack.url}/#/sent/${id}`);
+  assert.equal(await textOf(page, '.sent .lead'), 'App 允许的人才能领，每人一次。');
+  await page.goto(link);
+  await page.click('#open');
+  await page.waitForFunction((wanted) => document.querySelector('.envelope-status')?.textContent === wanted, '谁能领由 App 决定，你现在不能领。可以在这里看大家的手气。');
+  assert.equal(await page.isHidden('#open'), true);
+  const named = await packet({ eligibility: 'ticket', recipients: ['friend'], passphrase: 'sesame' });
+  const other = await person({ name: named.sender });
+  await other.goto(`${stack.url}/#/sent/${named.id}`);
+  assert.equal(await textOf(other, '.sent .lead'), '只有你指定、App 也允许的人能领，每人一次。 领的时候还要输入口令。');
 });
 
 /** Shows a packet in a frame of an app, which knows when it is asked for a ticket. @param {string} user @param {string} id @param {() => Promise<string | null>} answer */
@@ -487,14 +433,11 @@ async function framed(user, id, answer) {
   await configure(page, { kind: 'local', users: [user], origins: [origin] });
   await allow(page, "frame-ancestors 'none'", `frame-ancestors ${origin}`);
   await page.exposeFunction('answer', answer);
-  let grabs = 0;
-  page.on('requestfinished', (request) => {
-    if (request.url().endsWith('/grab')) grabs += 1;
-  });
+  const grabs = counted(page, '/grab', 'requestfinished');
   await page.goto(`${origin}/`);
   server.close();
   const wanted = () => page.evaluate(() => /** @type {any} */ (window).wanted);
-  return { page, frame: page.frameLocator('iframe'), wanted, grabs: () => grabs };
+  return { page, frame: page.frameLocator('iframe'), wanted, grabs };
 }
 
 browse('the page asks the embedding app for a ticket, once, and again when it has expired', async () => {
@@ -554,31 +497,25 @@ browse('a ticket that the service refuses is not asked for over and over', async
 browse('what has not the form of a ticket is not kept, and leaves the address too', async () => {
   const { id, link } = await packet();
   for (const bad of ['%0Ax.y.z', 'x.y', 'a.b.c.d', '%E7%A5%A8.y.z']) {
-    const page = await person({ name: someone() });
-    await page.goto(`${link}#ticket=${bad}`);
-    await page.waitForSelector('#open');
+    const page = await openAs(`${link}#ticket=${bad}`, '#open', { name: someone() });
     assert.equal(page.url(), link);
     assert.equal(await page.evaluate((name) => sessionStorage.getItem(name), `hongbao.ticket.${id}`), null, bad);
   }
 });
 
-browse('a user whose turn has not come sees when it comes, in each language, and wins from then on', async () => {
-  for (const [locale, label, at] of /** @type {const} */ ([['zh-CN', '距轮到你还有', / 轮到你$/], ['zh-TW', '距離輪到你還有', / 輪到你$/], ['en-US', 'Your turn in', /^Your turn comes /]])) {
-    const { id, link } = await packet({ eligibility: 'ticket' });
-    const name = someone();
-    const page = await person({ name, locale });
-    const turn = Math.floor(Date.now() / 1_000) + 8;
-    await page.goto(`${link}#ticket=${await signTicket(ticketKey, { user: name, packet: id, notBefore: turn })}`);
-    await page.waitForSelector('.starts span');
-    assert.match(await textOf(page, '.starts span'), /^00:00:0\d$/);
-    assert.equal(await textOf(page, '.starts small'), label);
-    assert.match(await textOf(page, '.starts small:last-child'), at);
-    assert.equal(await page.isDisabled('#open'), true);
-    await page.waitForSelector('#open:enabled');
-    assert.ok(Math.abs(Date.now() - turn * 1_000) < 2_000, `${Date.now() - turn * 1_000} ms`);
-    await page.click('#open');
-    await page.waitForSelector('.result[data-outcome=grabbed]');
-  }
+browse('a user whose turn has not come sees when it comes, and wins from then on', async () => {
+  const { id, link } = await packet({ eligibility: 'ticket' });
+  const name = someone();
+  const page = await person({ name });
+  const turn = Math.floor(Date.now() / 1_000) + 8;
+  await goTo(page, `${link}#ticket=${await signTicket(ticketKey, { user: name, packet: id, notBefore: turn })}`, '.starts span');
+  assert.match(await textOf(page, '.starts span'), /^00:00:0\d$/);
+  assert.equal(await textOf(page, '.starts small'), '距轮到你还有');
+  assert.match(await textOf(page, '.starts small:last-child'), / 轮到你$/);
+  assert.equal(await page.isDisabled('#open'), true);
+  await page.waitForSelector('#open:enabled');
+  assert.ok(Math.abs(Date.now() - turn * 1_000) < 2_000, `${Date.now() - turn * 1_000} ms`);
+  await press(page, '#open', '.result[data-outcome=grabbed]');
 });
 
 browse('who learns at their tap that their turn has not come reads of no missing answer, and wins without another press', async () => {

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before } from 'node:test';
 
-import { apiOf, assertAccessible, assertFits, assertSoon, browse, essential, fund, packet, person, someone, stack, startStack, textOf, api as usual } from './harness.mjs';
+import { alter, api as usual, apiOf, assertAccessible, assertFits, assertSoon, browse, essential, goTo, hide, openAs, packet, person, press, reload, rich, someone, stack, startStack, textOf, traffic } from './harness.mjs';
 
 /** A stack where users may ask. @type {Awaited<ReturnType<typeof startStack>>} */
 let asking;
@@ -32,9 +32,7 @@ const money = async (user) => {
 
 /** Opens the statement of a user. @param {import('./harness.mjs').Person} of */
 async function statement(of) {
-  const page = await person({ locale: 'en-US', ...of });
-  await page.goto(`${asking.url}/#/mine/statement`);
-  await page.waitForSelector('#withdraw');
+  const page = await openAs(`${asking.url}/#/mine/statement`, '#withdraw', { locale: 'en-US', ...of });
   return page;
 }
 
@@ -69,8 +67,7 @@ essential('a user asks for money, and sees it pending, paid out in part or given
   await api(alice, 'PUT', `/wallets/${alice}/withdrawals/own`, { amount: 100, note: 'to your bank' });
   await api(alice, 'POST', `/wallets/${alice}/withdrawals/${first.id}/post`, { amount: 180 });
   await api(alice, 'POST', `/wallets/${alice}/withdrawals/${second.id}/void`);
-  await page.reload();
-  await page.waitForSelector('.end:not(:empty)');
+  await reload(page, '.end:not(:empty)');
   assert.deepEqual(await rows(page), [
     'Back from a withdrawal +¥2.00',
     'Back from a withdrawal +¥1.20',
@@ -85,88 +82,60 @@ essential('a user asks for money, and sees it pending, paid out in part or given
 });
 
 browse('“Mine” shows how a withdrawal ends without a reload, says so, and keeps what is shown and focused', async () => {
-  for (const [locale, ends, says] of /** @type {const} */ ([
-    ['zh-CN', ['处理中', '已打款'], /^余额 .7\.50$/],
-    ['zh-TW', ['處理中', '已撥款'], /^餘額 .7\.50$/],
-    ['en-US', ['Pending', 'Paid out'], /^Balance .7\.50$/],
-  ])) {
-    const alice = await owner(1_000);
-    const { packet_id } = await api(alice, 'POST', '/packets', { split: 'equal', total_amount: 100, count: 1 });
-    for (let i = 0; i < 22; i += 1) await api(alice, 'PUT', `/wallets/${alice}/deposits/${i}`, { amount: 5 });
-    await api(alice, 'POST', '/me/withdrawals', { id: 'w', amount: 300 });
-    const page = await statement({ name: alice, locale });
-    await page.waitForSelector('.history li');
-    await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
-    await page.waitForSelector('.end:not(:empty)');
-    const link = `.history a[href="#/p/${packet_id}"]`;
-    await page.focus(link);
-    assert.equal(await textOf(page, '.history .tag'), ends[0]);
-    const place = await page.evaluate(() => scrollY);
-    const received = await page.context().newPage();
-    await received.goto(`${asking.url}/#/mine`);
-    await received.waitForSelector('.purse .pending:not(:empty)');
-    await api(alice, 'POST', `/wallets/${alice}/withdrawals/w/post`, { amount: 260 });
-    await assertSoon(async () => (await textOf(page, '.history .tag')) === ends[1]);
-    assert.equal(await page.locator('.history li:not(.month)').count(), 26, 'one more: what came back');
-    assert.deepEqual(await page.evaluate((of) => [document.activeElement?.matches(of), document.querySelectorAll('.history .month').length], link), [true, 1]);
-    assert.ok(Math.abs((await page.evaluate(() => scrollY)) - place) < 120, 'the rows stay where they are');
-    for (const open of [page, received]) {
-      await assertSoon(async () => says.test(await textOf(open, '#live')));
-      assert.deepEqual([await textOf(open, '.purse .pending'), /7\.50/.test(await textOf(open, '.purse .sum'))], ['', true]);
-    }
-    await page.context().close();
+  const ends = ['处理中', '已打款'];
+  const alice = await owner(1_000);
+  const { packet_id } = await api(alice, 'POST', '/packets', { split: 'equal', total_amount: 100, count: 1 });
+  for (let i = 0; i < 22; i += 1) await api(alice, 'PUT', `/wallets/${alice}/deposits/${i}`, { amount: 5 });
+  await api(alice, 'POST', '/me/withdrawals', { id: 'w', amount: 300 });
+  const page = await statement({ name: alice });
+  await page.waitForSelector('.history li');
+  await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+  await page.waitForSelector('.end:not(:empty)');
+  const link = `.history a[href="#/p/${packet_id}"]`;
+  await page.focus(link);
+  assert.equal(await textOf(page, '.history .tag'), ends[0]);
+  const place = await page.evaluate(() => scrollY);
+  const received = await page.context().newPage();
+  await goTo(received, `${asking.url}/#/mine`, '.purse .pending:not(:empty)');
+  await api(alice, 'POST', `/wallets/${alice}/withdrawals/w/post`, { amount: 260 });
+  await assertSoon(async () => (await textOf(page, '.history .tag')) === ends[1]);
+  assert.equal(await page.locator('.history li:not(.month)').count(), 26, 'one more: what came back');
+  assert.deepEqual(await page.evaluate((of) => [document.activeElement?.matches(of), document.querySelectorAll('.history .month').length], link), [true, 1]);
+  assert.ok(Math.abs((await page.evaluate(() => scrollY)) - place) < 120, 'the rows stay where they are');
+  for (const open of [page, received]) {
+    await assertSoon(async () => /^余额 .7\.50$/.test(await textOf(open, '#live')));
+    assert.deepEqual([await textOf(open, '.purse .pending'), /7\.50/.test(await textOf(open, '.purse .sum'))], ['', true]);
   }
+  await page.context().close();
 });
 
 browse('“Mine” shows how many have opened a packet, asks less and less often, and not at all while it is hidden', async () => {
   const { id, sender } = await packet({ count: 3 });
   const page = await person({ name: sender, locale: 'en-US' });
-  let [asked, answered] = [0, 0];
-  const isQuestion = (/** @type {import('playwright-core').Request} */ request) => /\/me\/(wallet|packets|claims|movements)/.test(request.url());
-  page.on('request', (request) => {
-    if (isQuestion(request)) asked += 1;
-  });
-  const onEnd = (/** @type {import('playwright-core').Request} */ request) => {
-    if (isQuestion(request)) answered += 1;
-  };
-  page.on('requestfinished', onEnd);
-  page.on('requestfailed', onEnd);
+  const { seen, areAnswered, pass } = traffic(page, (url) => /\/me\/(wallet|packets|claims|movements)/.test(url));
   await page.clock.install();
-  await page.goto(`${stack.url}/#/mine/sent`);
-  await page.waitForSelector('.history li');
-  const [first] = [asked];
-  const pass = async (/** @type {number} */ seconds) => {
-    for (let second = 0; second < seconds; second += 1) {
-      await page.clock.runFor(1_000);
-      await assertSoon(async () => answered === asked);
-    }
-  };
+  await goTo(page, `${stack.url}/#/mine/sent`, '.history li');
+  const first = seen.asked;
   // In two minutes the pauses grow from 1 s to 15 s; each time it asks for the wallet and the list.
   await pass(120);
-  const calls = asked;
-  assert.ok(calls - first >= 16 && calls - first <= 40, `${calls - first} in two minutes`);
+  const calls = seen.asked - first;
+  assert.ok(calls >= 16 && calls <= 40, `${calls} in two minutes`);
   await usual(someone(), 'POST', `/packets/${id}/grab`, {});
   await pass(20);
   assert.match(await textOf(page, '.history .hint'), /1 of 3/);
-  const show = (/** @type {boolean} */ isHidden) =>
-    page.evaluate((hidden) => {
-      Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });
-      document.dispatchEvent(new Event('visibilitychange'));
-    }, isHidden);
-  await show(true);
+  await hide(page, true);
   await page.clock.runFor(60_000);
-  const unseen = asked;
+  const unseen = seen.asked;
   await page.clock.runFor(60_000);
-  assert.equal(asked, unseen, 'the page is hidden');
-  await show(false);
-  await assertSoon(async () => asked > unseen);
+  assert.equal(seen.asked, unseen, 'the page is hidden');
+  await hide(page, false);
+  await assertSoon(async () => seen.asked > unseen);
   // Elsewhere on the page nobody asks.
-  await page.click('.tabs a[href="#/"]');
-  await page.waitForSelector('#total');
-  await assertSoon(async () => answered === asked);
-  const left = asked;
+  await press(page, '.tabs a[href="#/"]', '#total');
+  await areAnswered();
+  const left = seen.asked;
   await page.clock.runFor(60_000);
-  assert.equal(asked, left);
+  assert.equal(seen.asked, left);
 });
 
 browse('the form says where the money goes, when and at what fee: what the app says, or who knows', async () => {
@@ -180,12 +149,8 @@ browse('the form says where the money goes, when and at what fee: what the app s
   ])) {
     for (const [withdrawal_terms, says] of /** @type {const} */ ([[undefined, unknown], [terms, own], ['即时到账 PayPal', '即时到账 PayPal']])) {
       const page = await person({ name: alice, locale, width: 320, height: 568 });
-      await page.route('**/config.json', async (route) => {
-        const response = await route.fetch();
-        await route.fulfill({ response, json: { ...(await response.json()), withdrawal_terms } });
-      });
-      await page.goto(`${asking.url}/#/mine`);
-      await page.waitForSelector('#withdraw');
+      await alter(page, '**/config.json', () => ({ withdrawal_terms }));
+      await goTo(page, `${asking.url}/#/mine`, '#withdraw');
       if (typeof says === 'string') assert.equal(await textOf(page, '.withdraw .terms'), says);
       else assert.match(await textOf(page, '.withdraw .terms'), says);
       await assertFits(page, `the terms in ${locale}`);
@@ -212,23 +177,18 @@ essential('a lost answer is asked for again with the same id, also after a reloa
   assert.match(await textOf(page, '.withdraw .state'), /may have been asked for/);
   assert.equal(await page.isDisabled('#withdraw'), true, 'another amount would be another withdrawal');
   // Another screen, and back.
-  await page.click('.tabs a[href="#/"]');
-  await page.waitForSelector('#total');
-  await page.click('.tabs a[href="#/mine"]');
-  await page.waitForSelector('.withdraw .state .bad');
-  await page.reload();
-  await page.waitForSelector('.withdraw .state .bad');
+  await press(page, '.tabs a[href="#/"]', '#total');
+  await press(page, '.tabs a[href="#/mine"]', '.withdraw .state .bad');
+  await reload(page, '.withdraw .state .bad');
   const before = bodies.length;
   isLost = false;
-  await page.click('.withdraw .state .button');
-  await page.waitForSelector('.withdraw .state a[href="#/mine/statement"]');
+  await press(page, '.withdraw .state .button', '.withdraw .state a[href="#/mine/statement"]');
   assert.equal(bodies.length, before + 1);
   assert.deepEqual([...new Set(bodies)].map((body) => JSON.parse(body).amount), [300], 'each is the same request');
   assert.deepEqual([await textOf(page, '.purse .sum'), await textOf(page, '.purse .pending')], ['¥7.00', '¥3.00 pending']);
   assert.deepEqual([await money(alice), (await withdrawals(alice)).length], [[700, 300], 1]);
   // What is answered is not asked for again, and the next one is another.
-  await page.reload();
-  await page.waitForSelector('.withdraw [type=submit]');
+  await reload(page, '.withdraw [type=submit]');
   await page.waitForTimeout(300);
   assert.equal(bodies.length, before + 1);
   await ask(page, '3');
@@ -243,8 +203,7 @@ browse('a user who goes back to the form is told where to look, and so is one wh
   await ask(page, '3');
   await page.click('.withdraw .state .link');
   assert.equal(await page.isDisabled('#withdraw'), false);
-  await page.reload();
-  await page.waitForSelector('#withdraw');
+  await reload(page, '#withdraw');
   assert.equal(await page.inputValue('#withdraw'), '', 'it is forgotten');
   await api('alice', 'PUT', '/wallets/alice/deposits/first', { amount: 1_000 });
   const other = await statement({ storage: 'full', allow: /net::ERR_FAILED/ });
@@ -295,8 +254,7 @@ browse('each refusal has its words, and is not asked for again', async () => {
   await assertSoon(async () => (await textOf(page, '.purse .pending')) === '¥3.00 pending');
 
   await page.evaluate((name) => sessionStorage.setItem(`hongbao.withdrawing.${name}`, '{"id":"a","amount":101}'), alice);
-  await page.reload();
-  await page.waitForSelector('.withdraw .state');
+  await reload(page, '.withdraw .state');
   await refused(/with another amount/);
 
   // What the service says of itself is no refusal: it stays, and is asked for again.
@@ -322,30 +280,23 @@ browse('the form names the least amount, and takes no less', async () => {
   try {
     const [name, ofBounded] = [someone('owner'), apiOf(bounded.url)];
     await ofBounded(name, 'PUT', `/wallets/${name}/deposits/d`, { amount: 19 });
-    for (const [locale, says] of /** @type {const} */ ([['zh-CN', '单笔至少提现 ¥0.10'], ['zh-TW', '單筆至少提領 ¥0.10'], ['en-US', 'The least you can withdraw is ¥0.10']])) {
-      const page = await person({ name, locale });
-      await page.goto(`${bounded.url}/#/mine/statement`);
-      await page.waitForSelector('#withdraw');
-      assert.match(await textOf(page, '#withdraw-hint'), /^¥0\.10 .+ ¥0\.19$/);
-      await page.fill('#withdraw', '0.09');
-      assert.deepEqual([await textOf(page, '#withdraw-hint'), await page.isDisabled('.withdraw [type=submit]')], [says, true]);
-      if (locale !== 'en-US') continue;
-      await ask(page, '0.1');
-      await page.waitForSelector('.withdraw .state a, .history .tag.pending');
-      await assertSoon(async () => (await textOf(page, '#withdraw-hint')) === says);
-    }
+    const says = '单笔至少提现 ¥0.10';
+    const page = await openAs(`${bounded.url}/#/mine/statement`, '#withdraw', { name });
+    assert.match(await textOf(page, '#withdraw-hint'), /^¥0\.10 .+ ¥0\.19$/);
+    await page.fill('#withdraw', '0.09');
+    assert.deepEqual([await textOf(page, '#withdraw-hint'), await page.isDisabled('.withdraw [type=submit]')], [says, true]);
+    await ask(page, '0.1');
+    await page.waitForSelector('.withdraw .state a, .history .tag.pending');
+    await assertSoon(async () => (await textOf(page, '#withdraw-hint')) === says);
   } finally {
     await bounded.stop();
   }
 });
 
 browse('where users may not ask there is no form, but what is pending shows', async () => {
-  const alice = someone('alice');
-  await fund(alice, 1_000);
+  const alice = await rich('alice', 1_000);
   await usual(alice, 'PUT', `/wallets/${alice}/withdrawals/w`, { amount: 400, pending: true, note: 'closing the account' });
-  const page = await person({ name: alice, locale: 'en-US' });
-  await page.goto(`${stack.url}/#/mine/statement`);
-  await page.waitForSelector('.history .movement');
+  const page = await openAs(`${stack.url}/#/mine/statement`, '.history .movement', { name: alice, locale: 'en-US' });
   assert.equal(await page.locator('.withdraw').count(), 0);
   assert.equal(await textOf(page, '.purse .pending'), '¥4.00 pending');
   assert.deepEqual(await rows(page), ['Withdrawal -¥4.00 Pending closing the account', 'Money in +¥10.00']);
@@ -374,8 +325,7 @@ browse('the form and the rows fit and are accessible in every language', async (
     await page.waitForSelector('.withdraw .state .bad');
     await check('no answer');
     await page.unroute('**/me/withdrawals');
-    await page.click('.withdraw .state .button');
-    await page.waitForSelector('.withdraw .state:not(:has(.bad)) p');
+    await press(page, '.withdraw .state .button', '.withdraw .state:not(:has(.bad)) p');
     await check('asked');
   }
 });
