@@ -41,12 +41,11 @@ def ask(url, method="GET", body=None, **headers):
 
 
 class Engine:
-    """A local stack: the functions, the table and Redis."""
+    """A local stack: the functions, the table and Redis. With a data folder it has stores that other programs reach."""
 
-    def __init__(self, folder, table):
+    def __init__(self, *flags, data=None):
         assert (PROGRAMS / "local").exists(), f"{PROGRAMS} has no programs: cargo build --workspace --bins"
-        self.data = folder / "data"
-        command = [PROGRAMS / "local", "--port", "0", "--table", table, "--settle-every", "0s", "--data-dir", self.data]
+        command = [PROGRAMS / "local", "--port", "0", "--settle-every", "0s", *flags, *(["--data-dir", data] if data else [])]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         for line in self.process.stdout:
             if "is ready at" in line:
@@ -55,8 +54,11 @@ class Engine:
         else:
             raise AssertionError("the local stack did not start")
         threading.Thread(target=self.process.stdout.read, daemon=True).start()
-        lines = (self.data / "stores.env").read_text().splitlines()
+        lines = (data / "stores.env").read_text().splitlines() if data else []
         self.stores = {name: value.strip("'") for name, _, value in (line.partition("=") for line in lines)}
+
+    def settle(self):
+        return ask(f"{self.url}/_local/settle", "POST")[1]
 
     def admin(self, *arguments, **variables):
         environment = os.environ | self.stores | variables
@@ -131,7 +133,7 @@ class Endpoint:
         if environ.get("HTTP_X_AMZ_INVOCATION_TYPE") == "Event":
             return "202 Accepted", b""
         if called == "Settle":
-            return "200 OK", ask(f"{self.engine.url}/_local/settle", "POST")[1]
+            return "200 OK", self.engine.settle()
         return self.operate(event)
 
     def operate(self, event):
@@ -215,7 +217,7 @@ class Night:
     def __init__(self, folder, parameters):
         self.folder = folder
         self.stack = emulated.Stack(**parameters)
-        self.engine = Engine(folder, self.stack.outputs["TableName"])
+        self.engine = Engine("--table", self.stack.outputs["TableName"], data=folder / "data")
         self.endpoint = Endpoint(self.stack, self.engine)
         self.wrong = folder / "wrong"
         self.programs()

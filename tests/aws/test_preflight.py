@@ -6,9 +6,10 @@ import re
 import moto
 import planted
 import pytest
+from account import ALARM, make_alarm, make_stack, planting, session
 from botocore.exceptions import EndpointConnectionError
-from planted import ACCOUNT, ALARM, FAULTS, World, existing, make_alarm, preflight, with_all
-from transformed import MAIN, nested, source
+from planted import ACCOUNT, FAULTS, NETWORK, WITH_ALL, World, preflight
+from transformed import MAIN, REGION, nested, source
 
 import checks
 
@@ -29,22 +30,22 @@ def test_a_good_account_is_fine(environment):
 
 
 def test_a_good_account_is_fine_with_all_options():
-    assert worries(with_all(World())) == []
+    world = World()
+    world.give(**WITH_ALL)
+    assert worries(world) == []
 
 
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_planted_fault_is_named_until_it_is_mended(name):
-    subject, text, kind, plant = FAULTS[name]
+@pytest.mark.parametrize("kind, subject, text, planted, mended", FAULTS, ids=[f"{subject}: {text}" for _, subject, text, *_ in FAULTS])
+def test_a_planted_fault_is_named_until_it_is_mended(kind, subject, text, planted, mended):
     world = World()
 
     def named():
         return [one for one in worries(world, subject) if one.kind == kind and text in one.text]
 
-    steps = plant(world)
-    next(steps)
+    world.give(**planted)
     [found] = named()
     assert found.mend, "it says how to mend it"
-    next(steps, None)
+    world.give(**mended)
     assert not named()
     # The fault was the only one, and mending it broke nothing.
     assert not [one for one in worries(world, subject) if one.kind == "fails"]
@@ -60,24 +61,25 @@ def test_the_secret_of_webhooks_obeys_the_rule_of_the_function(repository):
 
 
 def test_it_only_reads():
-    worlds = [World("dev"), with_all(World()), World(), World()]
-    existing(worlds[2])
-    worlds[3].set(Redis="serverless", Page="true")
-    worlds[3].make_stack(worlds[3].stack)
+    worlds = [World("dev"), World(), World(), World()]
+    worlds[1].give(**WITH_ALL)
+    worlds[2].give(**NETWORK)
+    worlds[3].give(Redis="serverless", Page="true")
+    make_stack(worlds[3].stack)
     for world in worlds:
-        before = state(world)
+        before = state()
         world.findings()
         assert world.calls and all(re.match("(Describe|List|Get)[A-Z]", name) for name in world.calls)
-        assert state(world) == before
+        assert state() == before
 
 
-def state(world):
+def state():
     """What moto holds, in part: names of what a careless check could make."""
     return (
-        len(world.client("ec2").describe_vpcs()["Vpcs"]),
-        world.client("dynamodb").list_tables()["TableNames"],
-        len(world.client("iam").list_roles()["Roles"]),
-        [one["StackName"] for one in world.client("cloudformation").describe_stacks()["Stacks"]],
+        len(planting("ec2").describe_vpcs()["Vpcs"]),
+        planting("dynamodb").list_tables()["TableNames"],
+        len(planting("iam").list_roles()["Roles"]),
+        [one["StackName"] for one in planting("cloudformation").describe_stacks()["Stacks"]],
     )
 
 
@@ -103,9 +105,9 @@ def test_what_an_existing_stack_has_is_no_collision():
     world = World()
     name = f"{world.stack}-ApiFaults"
     resource = {"Type": "AWS::CloudWatch::Alarm", "Properties": ALARM | {"AlarmName": name}}
-    world.make_stack(world.stack, resources={"ApiFaults": resource})
+    make_stack(world.stack, {"ApiFaults": resource})
     assert worries(world, "names") == []
-    world.delete_stack(world.stack)
+    planting("cloudformation").delete_stack(StackName=world.stack)
     make_alarm(name)
     [found] = worries(world, "names")
     assert "ApiFaults" in found.text
@@ -123,7 +125,7 @@ NAMING |= {
 
 def named_in(value, world):
     """The names that begin with the stack's, in the properties of a resource."""
-    known = {"Name": world.stack, "AWS::StackName": world.stack, "AWS::Region": world.region, "AWS::AccountId": ACCOUNT, "RedisGeneration": "1"}
+    known = {"Name": world.stack, "AWS::StackName": world.stack, "AWS::Region": REGION, "AWS::AccountId": ACCOUNT, "RedisGeneration": "1"}
     for key, inner in value.items() if isinstance(value, dict) else ():
         if key in NAMING and isinstance(inner, dict):
             text = inner.get("Fn::Sub") or f"${{{inner.get('Ref')}}}"
@@ -145,7 +147,7 @@ def test_it_knows_each_name_that_a_template_gives():
                 given |= set(named_in(resource.get("Properties", {}), world))
     known = set()
     for redis in ("nodes", "serverless"):
-        world.set(Redis=redis, Page="true", Events="true", EntranceDomain="api.example")
+        world.give(Redis=redis, Page="true", Events="true", EntranceDomain="api.example")
         known |= {name for _, name, _ in checks.fixed_names(world.account())}
     assert given == known
 
@@ -168,13 +170,8 @@ def test_a_service_that_the_region_lacks_is_not_called_fine():
     assert found.kind == "unknown" and "https://dynamodb.example" in found.text
 
 
-def test_an_unknown_environment_is_named():
-    with pytest.raises(SystemExit, match="no environment nope: it has dev, prod"):
-        preflight.Environment("nope")
-
-
 def printed(monkeypatch, capsys, world, *arguments):
-    monkeypatch.setattr(preflight, "session", lambda region: planted.session(world.region))
+    monkeypatch.setattr(preflight, "session", session)
     monkeypatch.setattr(preflight.Account, "fault_of_cli", staticmethod(world.fault_of_cli))
     monkeypatch.setattr(preflight, "Environment", lambda name: world.environment)
     monkeypatch.setattr("sys.argv", ["preflight.py", *arguments])
@@ -196,9 +193,11 @@ def test_its_exit_code_and_its_last_line(monkeypatch, capsys):
 
 def test_wrong_parameters_are_named_before_a_check_uses_them(monkeypatch, capsys):
     world = World()
-    world.set(RestoredTable="restored", BackupVaultArn="vault", GrabRate="many", RedisUrl="of-the-password")
+    world.environment.parameters["GrabRates"] = "5000"
+    world.give(RestoredTable="restored", BackupVaultArn="vault", GrabRate="many", RedisUrl="of-the-password")
     code, text = printed(monkeypatch, capsys, world, "prod")
-    assert code == 1 and text.count("FAIL") == 4 and not world.calls and "of-the-password" not in text
+    assert code == 1 and text.count("FAIL") == 5 and not world.calls and "of-the-password" not in text
+    assert "no parameter GrabRates" in text and "perhaps GrabRate" in text
 
 
 def test_a_region_that_is_not_enabled_is_named_before_anybody_signs_in(monkeypatch, capsys):

@@ -1,23 +1,24 @@
 """`make smoke ENV=…` passes on a deployment that is right, and names each planted fault at its step.
 
-The API is a stand-in, which checks tokens and signatures as API Gateway would; the stack, the user pool, the alarms and the
-table are moto's. moto runs no function, so the test answers the calls of settle and audit. CI runs the same steps on a real
-local stack: `make smoke`.
+The functions are those of a local stack, behind a stand-in for API Gateway; the stack, the user pool, the alarms and the table are moto's.
+The audit's report is the test's. CI runs the same steps on a real local stack: `make smoke`.
 """
 
-import functools
 import http.server
 import io
+import itertools
 import json
+import math
 import re
 import threading
-import time
 
+import account
 import boto3
 import moto
 import pytest
-import stand_in
-from planted import make_alarm, make_table, planting
+import rehearsal
+from account import Clock, make_alarm, make_stack, make_table, planting
+from gateway import Gateway
 from transformed import REGION
 
 import places
@@ -38,69 +39,42 @@ REPORT = {
 }
 
 
-class Clock:
-    """Only sleeping moves it, so that no test waits for what expires."""
-
-    def __init__(self):
-        self.now_s = 0.0
-
-    def monotonic(self):
-        return self.now_s
-
-    def sleep(self, seconds):
-        self.now_s += seconds
-
-    def __getattr__(self, name):
-        return getattr(time, name)
+@pytest.fixture(scope="module")
+def engine():
+    engine = rehearsal.Engine("--sandbox")
+    yield engine
+    engine.close()
 
 
 @pytest.fixture(autouse=True)
-def clock(monkeypatch):
-    clock = Clock()
-    for module in (places, smoke, stand_in):
-        monkeypatch.setattr(module, "time", clock)
+def clock(monkeypatch, engine):
+    def slept(seconds):
+        # The stack's clock moves too.
+        if seconds >= 1:
+            rehearsal.ask(f"{engine.url}/_local/clock", "POST", {"advance_s": math.ceil(seconds)})
+
+    for module in (places, smoke):
+        monkeypatch.setattr(module, "time", Clock(slept))
 
 
-@functools.cache
-def session():
-    """One for all tests, since making a client takes a second."""
-    session = boto3.session.Session(region_name=REGION)
-    session.events.register("before-call.lambda.Invoke", lambda **given: Deployed.current.invoke(**given))
-    made = functools.cache(session.client)
-    session.client = lambda service, config: made(service)
-    return session
+class Deployed(account.Account):
+    """A stack in the emulator, with a gateway before the functions of the engine."""
 
-
-class Deployed:
-    """A stack in the emulator, with a stand-in as its API."""
-
-    current = None
-
-    def __init__(self, fault=None, protected=False, users_elsewhere=False, balancer=False):
-        Deployed.current = self
-        self.engine, self.events, self.reports = stand_in.Engine(fault), [], [dict(REPORT)]
+    def __init__(self, engine, fault=None, protected=False, users_at=None):
+        super().__init__({"Invoke": self.invoke})
+        self.engine, self.settled, self.events, self.reports = engine, {}, [], [dict(REPORT)]
         self.cognito = planting("cognito-idp")
-        pool = self.cognito.create_user_pool(PoolName=STACK)["UserPool"]["Id"]
+        self.pool = self.cognito.create_user_pool(PoolName=STACK)["UserPool"]["Id"]
         client = self.cognito.create_user_pool_client(
-            UserPoolId=pool, ClientName="c", ExplicitAuthFlows=["ALLOW_ADMIN_USER_PASSWORD_AUTH"]
+            UserPoolId=self.pool, ClientName="c", ExplicitAuthFlows=["ALLOW_ADMIN_USER_PASSWORD_AUTH"]
         )
         client = client["UserPoolClient"]["ClientId"]
         keys = boto3.session.Session().get_credentials().get_frozen_credentials()
-        self.api = stand_in.Api(self.engine, REGION, keys, client)
-        self.edge = stand_in.Api(self.engine, REGION, keys, client) if users_elsewhere else None
+        self.api, self.users_api = (Gateway(engine.url, keys, client, fault) for _ in range(2))
         make_table("table", DeletionProtectionEnabled=protected)
-        outputs = {"ApiUrl": self.api.url, "UserPoolId": pool, "UserPoolClientId": client, "TableName": "table"}
+        outputs = {"ApiUrl": self.api.url, "UserPoolId": self.pool, "UserPoolClientId": client, "TableName": "table"}
         outputs |= {"SettleFunction": "settle-function", "AuditFunction": "audit-function"}
-        outputs |= {"UsersUrl": self.edge.url} if self.edge else {}
-        self.balancer = stand_in.Api(self.engine, REGION, keys, client) if balancer else None
-        if self.balancer:
-            outputs["EntranceUrl"] = self.balancer.url
-        body = {
-            "Resources": {"Queue": {"Type": "AWS::SQS::Queue"}},
-            "Outputs": {name: {"Value": value} for name, value in outputs.items()},
-        }
-        planting("cloudformation").create_stack(StackName=STACK, TemplateBody=json.dumps(body))
-        self.pool = pool
+        make_stack(STACK, outputs=outputs | ({users_at: self.users_api.url} if users_at else {}))
         for name in ("FunctionErrors", "ApiFaults"):
             self.alarm(f"{STACK}-{name}", "OK")
 
@@ -109,39 +83,36 @@ class Deployed:
         planting("cloudwatch").set_alarm_state(AlarmName=name, StateValue=state, StateReason="planted")
 
     def place(self, tokens=None, base_path=None):
-        return places.Deployment(STACK, session(), tokens, url=base_path and self.api.url + base_path)
+        return places.Deployment(STACK, account.session(REGION, may_write=True), tokens, url=base_path and self.api.url + base_path)
 
-    def invoke(self, params, **_):
-        """moto has no such functions; the request is as botocore would send it."""
-        name = params["url_path"].split("/")[-2]
-        event = json.loads(params["body"])
+    def invoke(self, given):
+        """moto has no such functions."""
+        name, event = given["FunctionName"], json.loads(given["Payload"])
         self.events.append((name, event))
-        answer = (
-            self.engine.settle()
-            if name == "settle-function"
-            else self.reports.pop(0) if len(self.reports) > 1 else self.reports[0]
-        )
-        response = {"StatusCode": 200, "Payload": io.BytesIO(json.dumps(answer).encode())}
-        if "errorType" in answer:
-            response["FunctionError"] = "Unhandled"
-        return type("Response", (), {"status_code": 200}), response
+        if name == "settle-function":
+            answer = json.loads(self.engine.settle()) | self.settled
+        else:
+            answer = self.reports.pop(0) if len(self.reports) > 1 else self.reports[0]
+        failed = {"FunctionError": "Unhandled"} if "errorType" in answer else {}
+        return {"StatusCode": 200, "Payload": io.BytesIO(json.dumps(answer).encode())} | failed
 
     def users(self):
         return self.cognito.list_users(UserPoolId=self.pool)["Users"]
 
 
 @pytest.fixture
-def deploy():
+def deploy(engine):
     made = []
 
     def deployed(**given):
-        made.append(Deployed(**given))
+        made.append(Deployed(engine, **given))
         return made[-1]
 
     with moto.mock_aws():
         yield deployed
-        for api in (api for one in made for api in (one.api, one.edge, one.balancer) if api):
-            api.close()
+        for one in made:
+            one.api.close()
+            one.users_api.close()
 
 
 def prove(place, users=10, **given):
@@ -150,20 +121,23 @@ def prove(place, users=10, **given):
     return right, out.getvalue()
 
 
+def failed_step(text):
+    return re.findall(r"^  (\w[\w ]*?) +\d+\.\d s  FAIL", text, re.M)
+
+
 def test_a_deployment_that_is_right_passes(deploy):
     deployed = deploy()
     right, text = prove(deployed.place(), users=50)
     assert right, text
     assert "50 users at once: 20 won, 30 heard sold_out" in text and "2 alarms: 2 OK" in text
     assert [name for name in re.findall(r"^  (\w[\w ]*?) +\d+\.\d s", text, re.M)] == list(smoke.Smoke.STEPS)
-    # It leaves neither money nor users.
-    assert not any(deployed.engine.balances.values()) and not deployed.users()
+    assert not deployed.users(), "it leaves none"
     audits = [event for name, event in deployed.events if name == "audit-function"]
     assert [list(event) for event in audits] == [["since_ms"]]
 
 
 def test_where_a_web_acl_stands_before_users_the_operator_goes_to_the_api(deploy):
-    deployed = deploy(users_elsewhere=True)
+    deployed = deploy(users_at="UsersUrl")
     deployed.api.refuses_users = True
     right, text = prove(deployed.place())
     assert right and "round the web ACL 403" in text, text
@@ -182,65 +156,89 @@ def test_a_deployment_passes_at_a_custom_domain_with_a_base_path(deploy, base_pa
 
 
 def test_the_users_come_through_the_load_balancer_if_there_is_one(deploy):
-    deployed = deploy(balancer=True)
+    deployed = deploy(users_at="EntranceUrl")
     right, text = prove(deployed.place())
-    assert right and deployed.balancer.url in text, text
-    assert deployed.balancer.asked == {"packets", "me"}
-    assert deployed.api.asked == {"wallets", "users", "operator"}
+    assert right and deployed.users_api.url in text, text
+    assert set(deployed.users_api.asked) == {"packets", "me"}
+    assert set(deployed.api.asked) == {"wallets", "users", "operator"}
 
 
-# The step that must name it.
+GRAB, LOOK, SEND = "POST /packets/[^/]+/grab", "GET /packets/[^/]+", "POST /packets"
+DEPOSIT, WITHDRAWAL = "PUT /wallets/[^/]+/deposits/.+", "PUT /wallets/[^/]+/withdrawals/.+"
+OPERATORS_LOOK, MOVEMENTS, CLOSE = "GET /wallets/[^/]+", "GET /wallets/[^/]+/movements", "POST /operator/packets/[^/]+/close"
+WON = {"outcome": "grabbed", "slip": 0, "amount": 1, "replayed": False}
+numbers = itertools.count()
+
+
+def plus(field, by=1):
+    return lambda answer: {field: answer[field] + by}
+
+
+def all_but_one(field):
+    return lambda answer: {field: answer[field][1:]}
+
+
+def not_the_best(answer):
+    return {"best": answer["best"] | {"amount": answer["best"]["amount"] - 1}} if answer.get("best") else {}
+
+
+# The step that must name it, and the fault, as class Gateway takes it.
 FAULTS = {
-    "the operator's door is open": "refuse",
-    "deposits count twice": "deposit",
-    "an id takes any amount": "deposit",
-    "a key takes any packet": "send",
-    "a send counts twice": "send",
-    "one slip too many": "grab",
-    "amounts are short": "grab",
-    "losers hear expired": "grab",
-    "a replay has another amount": "replay",
-    "a replay looks new": "replay",
-    "the commitment is another": "look",
-    "a claim is not listed": "look",
-    "the best is not the largest": "look",
-    "a view for a user is another": "for users",
-    "a grab for a user is another's": "for users",
-    "a reference finds nothing": "for users",
-    "a passphrase is not needed": "passphrase",
-    "a winner is asked again": "passphrase",
-    "a settled packet forgets": "refund",
-    "an expired packet is open": "refund",
-    "settle does nothing": "refund",
-    "a refund is short": "refund",
-    "settle parks a hold": "refund",
-    "a suspended user sends": "suspend",
-    "a suspended user withdraws": "suspend",
-    "a suspension stays": "suspend",
-    "a closed packet is open": "close",
-    "a close counts twice": "close",
-    "a closed packet keeps the rest": "close",
-    "a winner is not paid": "wallets",
-    "the operator sees more": "wallets",
-    "a movement is not listed": "wallets",
-    "a user sees the signer": "wallets",
-    "a wallet goes below zero": "withdraw",
-    "withdrawals count twice": "withdraw",
+    "deposits count twice": ("deposit", DEPOSIT, {"http": 200}, plus("balance")),
+    "an id takes any amount": ("deposit", DEPOSIT, {"http": 422}, {"http": 200}),
+    "a key takes any packet": ("send", SEND, {"http": 422}, {"http": 200}),
+    "a send counts twice": ("send", SEND, {"http": 200}, {"packet_id": "another"}),
+    "one slip too many": ("grab", GRAB, {"outcome": "sold_out"}, WON),
+    "amounts are short": ("grab", GRAB, {"slip": 0}, plus("amount", -1)),
+    "losers hear expired": ("grab", GRAB, {"outcome": "sold_out"}, {"outcome": "expired"}),
+    "a replay has another amount": ("replay", GRAB, {"replayed": True}, plus("amount")),
+    "a replay looks new": ("replay", GRAB, {"replayed": True}, {"replayed": False}),
+    "the commitment is another": ("look", LOOK, {}, {"split_version": 2}),
+    "a claim is not listed": ("look", "GET /packets/[^/]+/claims", {}, all_but_one("claims")),
+    "the best is not the largest": ("look", LOOK, {}, not_the_best),
+    "a view for a user is another": ("for users", "GET /users/[^/]+/packets/[^/]+", {}, {"claimed_count": 0}),
+    "a grab for a user is another's": ("for users", "POST /users/[^/]+/packets/[^/]+/grab", {}, plus("slip")),
+    "a reference finds nothing": ("for users", "GET /operator/packets", {}, {"packets": []}),
+    "a passphrase is not needed": ("passphrase", GRAB, {"code": "wrong-passphrase"}, WON | {"http": 200}),
+    "an expired packet is open": ("refund", GRAB, {"outcome": "expired"}, WON),
+    "settle does nothing": ("refund", LOOK, {"status": "settled"}, {"status": "expired"}),
+    "a refund is short": ("refund", LOOK, {"status": "settled"}, plus("refunded_amount", -1)),
+    "a suspended user sends": ("suspend", SEND, {"http": 403}, {"http": 201}),
+    "a suspended user withdraws": ("suspend", WITHDRAWAL, {"http": 403}, {"http": 201}),
+    "a suspension stays": ("suspend", OPERATORS_LOOK, {}, lambda answer: {"suspension": answer.get("suspension", {})}),
+    "a closed packet is open": ("close", GRAB, {"outcome": "closed"}, WON),
+    "a close counts twice": ("close", CLOSE, {}, lambda answer: {"closed_at": str(next(numbers))}),
+    "a winner is not paid": ("wallets", "GET /me/wallet", {}, lambda answer: {"balance": max(0, answer["balance"] - 1)}),
+    "the operator sees more": ("wallets", OPERATORS_LOOK, {}, plus("balance")),
+    "a movement is not listed": ("wallets", MOVEMENTS, {}, all_but_one("movements")),
+    "a user sees the signer": ("wallets", "GET /me/movements", {}, lambda answer: {"movements": [one | {"by": "arn"} for one in answer["movements"]]}),
+    "a wallet goes below zero": ("withdraw", WITHDRAWAL, {"http": 402}, {"http": 201}),
+    "withdrawals count twice": ("withdraw", WITHDRAWAL, {"http": 200}, plus("balance", -1)),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_of_the_engine_is_named_at_its_step(deploy, fault):
-    deployed = deploy(fault=fault)
+    step, *planted = FAULTS[fault]
+    deployed = deploy(fault=planted)
     right, text = prove(deployed.place())
-    assert not right
-    [step] = re.findall(r"^  (\w[\w ]*?) +\d+\.\d s  FAIL", text, re.M)
-    assert step == FAULTS[fault], text
+    assert not right and failed_step(text) == [step], text
     assert not deployed.users(), "the users that it made are gone"
 
 
+def test_an_open_door_and_a_hold_that_is_parked_are_named(deploy):
+    deployed = deploy()
+    deployed.api.is_open = True
+    assert failed_step(prove(deployed.place())[1]) == ["refuse"]
+    deployed.api.is_open = False
+    deployed.settled = {"parked": 1}
+    assert failed_step(prove(deployed.place())[1]) == ["refund"]
+
+
 def test_requests_that_fail_for_a_moment_are_repeated(deploy):
-    right, text = prove(deploy(fault="every ninth request fails").place())
+    deployed = deploy()
+    deployed.api.is_flaky = True
+    right, text = prove(deployed.place())
     assert right, text
     assert "requests were repeated" in text
 
@@ -286,10 +284,10 @@ def test_users_tokens_can_be_given(deploy, tmp_path):
     file.write_text("\n".join(tokens))
     first = places.subject(tokens[0])
     # The sender of the tokens has money already, which must stay.
-    deployed.engine.move(first, 7)
+    rehearsal.ask(f"{deployed.engine.url}/wallets/{first}/deposits/own", "PUT", {"amount": 7})
     right, text = prove(deployed.place(file))
     assert right, text
-    assert deployed.engine.balances[first] == 7 and len(deployed.users()) == 11
+    assert json.loads(rehearsal.ask(f"{deployed.engine.url}/wallets/{first}")[1])["balance"] == 7 and len(deployed.users()) == 11
     with pytest.raises(places.Wrong, match="tokens of 12 users"):
         deployed.place(file).people("few", 12)
 
@@ -324,10 +322,9 @@ def test_teardown_keeps_a_ledger_with_money(deploy):
 
 def test_a_stack_without_the_outputs_is_refused(deploy):
     deploy()
-    body = {"Resources": {"Queue": {"Type": "AWS::SQS::Queue"}}, "Outputs": {"ApiUrl": {"Value": "http://127.0.0.1"}}}
-    planting("cloudformation").create_stack(StackName="older", TemplateBody=json.dumps(body))
+    make_stack("older", outputs={"ApiUrl": "http://127.0.0.1"})
     with pytest.raises(places.Wrong, match="no output AuditFunction, SettleFunction, TableName"):
-        places.Deployment("older", session())
+        places.Deployment("older", account.session(REGION))
 
 
 def test_a_stack_that_is_not_complete_is_refused(deploy):

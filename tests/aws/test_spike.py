@@ -4,18 +4,17 @@ The stack is moto's. What moto lacks, the test answers: the rights of the role (
 ElastiCache, and what CloudFormation reads from a secret."""
 
 import datetime
-import functools
 import io
 import json
 import socket
 import ssl
 import time
 
-import boto3
+import account
 import emulated
 import moto
 import pytest
-from botocore.exceptions import ClientError
+from account import Clock, make_stack, session
 from emulated import client
 from moto.cloudformation import parsing
 from policies import allows, statements_of
@@ -26,20 +25,7 @@ import caller
 import spike
 
 STACK = "hongbao-dev-spike"
-OTHER = "an error of another kind"
 KEY = 64 * "k"
-
-
-class Clock:
-    """Only sleeping moves it."""
-
-    now_s = 0.0
-
-    def monotonic(self):
-        return self.now_s
-
-    def sleep(self, seconds):
-        self.now_s += seconds
 
 
 @pytest.fixture(autouse=True)
@@ -53,43 +39,76 @@ def clock(monkeypatch):
 
 @pytest.fixture(scope="module", autouse=True)
 def redis(tmp_path_factory):
-    with running(tmp_path_factory.mktemp("redis")) as Account.redis:
+    with running(tmp_path_factory.mktemp("redis")) as Spiked.redis:
         yield
 
 
-@functools.cache
-def session():
-    """One for all tests, since making a client takes a second."""
-    session = boto3.session.Session(region_name=REGION)
-    session.events.register("before-call", lambda **given: Account.current.answer(**given))
-    made = functools.cache(session.client)
-    session.client = lambda service, **keys: made(service)
-    return session
-
-
-def denied(operation):
-    return ClientError({"Error": {"Code": "AccessDeniedException", "Message": "planted"}}, operation)
-
-
-def writes(operation, body):
+def writes(given):
     """Each write of a request: its action, its key and the operation that encloses it."""
-    if operation != "TransactWriteItems":
-        return [("dynamodb:PutItem", body["Item"]["PK"]["S"], {})]
-    enclosed = {"dynamodb:EnclosingOperation": [operation]}
-    items = [next(iter(item.items())) for item in body["TransactItems"]]
-    return [(f"dynamodb:{kind}Item", given.get("Item", given.get("Key"))["PK"]["S"], enclosed) for kind, given in items]
+    if "TransactItems" not in given:
+        return [("dynamodb:PutItem", given["Item"]["PK"]["S"], {})]
+    enclosed = {"dynamodb:EnclosingOperation": ["TransactWriteItems"]}
+    items = [next(iter(item.items())) for item in given["TransactItems"]]
+    return [(f"dynamodb:{kind}Item", write.get("Item", write.get("Key"))["PK"]["S"], enclosed) for kind, write in items]
 
 
-class Account:
+def users(status):
+    return {"Users": [{"UserId": "u", "Status": status, "AccessString": "on ~hb:*"}]}
+
+
+def cache(status):
+    return {"ServerlessCaches": [{"Status": status, "Engine": "valkey", "FullEngineVersion": "9.0"}]}
+
+
+def edge_header(value):
+    headers = {"Items": [{"HeaderName": "X-Edge-Key", "HeaderValue": value}]}
+    return {"DistributionConfig": {"Origins": {"Items": [{"Id": "api", "CustomHeaders": headers}]}}}
+
+
+def failed(_):
+    """The stack's resources, of which a user is not made."""
+    made = {"AccessLogs", "Api", "Stage", "Table", "Writer", "RedisReader", "EdgeKey", "Distribution"}
+    reasons = {"RedisUser": "AccessString is invalid", "RedisUsers": "Resource creation cancelled"}
+    ids = {one["LogicalResourceId"]: one["PhysicalResourceId"] for one in client("cloudformation").describe_stack_resources(StackName=STACK)["StackResources"]}
+    found = [(name, "CREATE_COMPLETE", "") for name in made] + [(name, "CREATE_FAILED", why) for name, why in reasons.items()]
+    return {
+        "StackResourceSummaries": [
+            {"LogicalResourceId": name, "PhysicalResourceId": ids.get(name, ""), "ResourceStatus": status, "ResourceStatusReason": why}
+            for name, status, why in found
+        ]
+    }
+
+
+TIMED_OUT = {"FunctionError": "Unhandled", "Payload": io.BytesIO(b'{"errorMessage": "Task timed out"}')}
+ANSWERS = {
+    "DescribeUsers": users("active"),
+    "DescribeServerlessCaches": cache("available"),
+    "GetSecretValue": {"SecretString": KEY},
+    "GetDistributionConfig": edge_header(KEY),
+}
+# Faults that are another answer.
+PLANTED = {
+    "a user is not active": {"DescribeUsers": users("modifying")},
+    "no cache": {"DescribeServerlessCaches": cache("create-failed")},
+    "the reference itself": {"GetDistributionConfig": edge_header("{{resolve:secretsmanager:x}}")},
+    "no settings": {"GetStage": {"StageName": "$default", "RouteSettings": {}}},
+    "another error": {"GetStage": "InternalError"},
+    "the role is not assumed": {"AssumeRole": "AccessDeniedException"},
+    "the function times out": {"Invoke": TIMED_OUT},
+    "a resource fails": {"ListStackResources": failed},
+}
+
+
+class Spiked(account.Account):
     """An account in which all of it holds, except for `fault`."""
 
-    current = None
     # The cache: a real server, which takes any password.
     redis = None
 
     def __init__(self, monkeypatch, fault=None):
-        Account.current, self.fault, self.monkeypatch = self, fault, monkeypatch
-        self.calls = []
+        own = {"TransactWriteItems": self.write, "PutItem": self.write, "Invoke": self.invoked}
+        super().__init__(ANSWERS | own | PLANTED.get(fault, {}))
+        self.fault, self.monkeypatch = fault, monkeypatch
         monkeypatch.setattr(spike, "fetch", self.fetch)
 
     def fetch(self, url):
@@ -103,20 +122,22 @@ class Account:
             logs.put_log_events(logGroupName=group, logStreamName="s", logEvents=[{"timestamp": int(time.time() * 1000), "message": line}])
         return 403
 
-    def permits(self, operation, body):
+    def write(self, given):
+        """By the rights of the role; what is allowed, moto does."""
         [role] = [one for one in client("iam").list_roles()["Roles"] if "Writer" in one["RoleName"]]
         statements = statements_of(role["RoleName"])
         [table] = client("dynamodb").list_tables()["TableNames"]
         arn = client("dynamodb").describe_table(TableName=table)["Table"]["TableArn"]
-        if self.fault == "no conditions":
-            return True
-        for action, key, context in writes(operation, body):
+        for action, key, context in writes(given) if self.fault != "no conditions" else []:
             keys = {} if self.fault == "no keys in transactions" and context else {"dynamodb:LeadingKeys": [key]}
             if self.fault == "writes alone":
                 context = {"dynamodb:EnclosingOperation": ["TransactWriteItems"]}
             if self.fault == "own keys are refused" or not allows(statements, action, arn, context | keys):
-                return False
-        return True
+                return "AccessDeniedException"
+        return None
+
+    def invoked(self, given):
+        return {"Payload": io.BytesIO(json.dumps(self.invoke(json.loads(given["Payload"]))).encode())}
 
     def invoke(self, commands):
         """What the function of the stack answers. Its user may do in the server what the stack's user may."""
@@ -137,58 +158,12 @@ class Account:
             patch.setattr(ssl.SSLContext, "wrap_socket", lambda _, plain, **__: plain)
             return caller.handler(commands, None)
 
-    def answer(self, model, params, **_):
-        self.calls.append(model.name)
-        if model.name in ("TransactWriteItems", "PutItem") and not self.permits(model.name, json.loads(params["body"])):
-            raise denied(model.name)
-        if model.name == "Invoke" and self.fault == "the function times out":
-            return respond({"FunctionError": "Unhandled", "Payload": io.BytesIO(b'{"errorMessage": "Task timed out"}')})
-        if model.name == "Invoke":
-            return respond({"Payload": io.BytesIO(json.dumps(self.invoke(json.loads(params["body"]))).encode())})
-        if model.name == "DescribeUsers":
-            status = "modifying" if self.fault == "a user is not active" else "active"
-            return respond({"Users": [{"UserId": "u", "Status": status, "AccessString": "on ~hb:*"}]})
-        if model.name == "DescribeServerlessCaches":
-            status = "create-failed" if self.fault == "no cache" else "available"
-            return respond({"ServerlessCaches": [{"Status": status, "Engine": "valkey", "FullEngineVersion": "9.0"}]})
-        if model.name == "GetSecretValue":
-            return respond({"SecretString": KEY})
-        if model.name == "GetDistributionConfig":
-            value = "{{resolve:secretsmanager:x}}" if self.fault == "the reference itself" else KEY
-            origin = {"Id": "api", "CustomHeaders": {"Items": [{"HeaderName": "X-Edge-Key", "HeaderValue": value}]}}
-            return respond({"DistributionConfig": {"Origins": {"Items": [origin]}}})
-        if model.name == "GetStage" and self.fault == "no settings":
-            return respond({"StageName": "$default", "RouteSettings": {}})
-        if model.name == "AssumeRole" and self.fault == "the role is not assumed":
-            raise denied(model.name)
-        if model.name == "GetStage" and self.fault == OTHER:
-            raise ClientError({"Error": {"Code": "InternalError", "Message": "planted"}}, model.name)
-        if model.name == "ListStackResources" and self.fault == "a resource fails":
-            made = {"AccessLogs", "Api", "Stage", "Table", "Writer", "RedisReader", "EdgeKey", "Distribution"}
-            reasons = {"RedisUser": "AccessString is invalid", "RedisUsers": "Resource creation cancelled"}
-            found = [(name, "CREATE_COMPLETE", "") for name in made] + [(n, "CREATE_FAILED", why) for n, why in reasons.items()]
-            ids = {one["LogicalResourceId"]: one["PhysicalResourceId"] for one in resources()}
-            return respond({"StackResourceSummaries": [summary(ids, *one) for one in found]})
-        return None
-
-
-def respond(answer):
-    return type("Response", (), {"status_code": 200}), answer
-
-
-def resources():
-    return client("cloudformation").describe_stack_resources(StackName=STACK)["StackResources"]
-
-
-def summary(ids, name, status, reason):
-    return {"LogicalResourceId": name, "PhysicalResourceId": ids.get(name), "ResourceStatus": status, "ResourceStatusReason": reason}
-
 
 def run(monkeypatch, fault=None):
     """Whether all held, and the kind and the text of each subject."""
-    Account(monkeypatch, fault)
+    Spiked(monkeypatch, fault)
     out = io.StringIO()
-    held = spike.Spike(session(), STACK).prove(spike.template(), out)
+    held = spike.Spike(session(REGION, may_write=True), STACK).prove(spike.template(), out)
     lines = [line for line in out.getvalue().splitlines() if line.startswith("  ")]
     return held, {line[8:26].strip(): (line[:8].strip(), line[27:]) for line in lines}
 
@@ -212,7 +187,7 @@ def test_where_all_of_it_holds_it_says_so_and_deletes_the_stack(monkeypatch):
         ("a line of another request", "access log", "no", "was answered 403"),
         ("a line without a form", "access log", "no", "a line is no JSON"),
         ("no settings", "route settings", "no", "Rate=7 became nothing"),
-        (OTHER, "route settings", "?", "InternalError"),
+        ("another error", "route settings", "?", "InternalError"),
         ("no conditions", "leading keys", "no", "another's key is allowed"),
         ("no keys in transactions", "leading keys", "no", "another's key is allowed"),
         ("own keys are refused", "leading keys", "no", "own keys is refused"),
@@ -248,7 +223,7 @@ def test_the_function_signs_in_as_the_engine_does(monkeypatch, vector):
 def test_each_script_that_ships_runs_and_does_its_work(monkeypatch):
     made = spike.calls()
     assert {call[0] for call in made} == {*(emulated.ROOT / "shared/src/redis/lua").glob("*.lua"), *(emulated.ROOT / "admin/src").glob("*.lua")}
-    signed_in, *answers = Account(monkeypatch).invoke([spike.evaluation(*call) for call in made])
+    signed_in, *answers = Spiked(monkeypatch).invoke([spike.evaluation(*call) for call in made])
     found = dict(zip((call[0].stem for call in made), answers))
     assert signed_in == "OK" and found["load"] == found["reconcile"] == found["close"] == 1 and found["mend"] == 0
     bob, no = found["grab"].split(",")
@@ -279,15 +254,15 @@ def test_it_deletes_its_stack_after_an_interruption(monkeypatch):
 
 
 def test_a_stack_that_stays_is_named(monkeypatch):
-    Account(monkeypatch)
-    client("cloudformation").create_stack(StackName=STACK, TemplateBody=json.dumps({"Resources": {"Q": {"Type": "AWS::SQS::Queue"}}}))
+    Spiked(monkeypatch)
+    make_stack(STACK)
     monkeypatch.setattr(spike.Spike, "rests", lambda _: "DELETE_FAILED")
     with pytest.raises(spike.Wrong, match=f"{STACK} could not be deleted"):
-        spike.Spike(session(), STACK).delete()
+        spike.Spike(session(REGION, may_write=True), STACK).delete()
 
 
 def test_it_deletes_a_stack_that_an_earlier_run_left(monkeypatch):
-    client("cloudformation").create_stack(StackName=STACK, TemplateBody=json.dumps({"Resources": {"Q": {"Type": "AWS::SQS::Queue"}}}))
+    make_stack(STACK)
     assert run(monkeypatch)[0] and is_gone()
 
 
