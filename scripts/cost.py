@@ -261,7 +261,7 @@ def main():
         sums |= {"watching": watching(given), "user pool": pool(given), "KMS": at_rest(given)["KMS"]}
         sums |= dict(zip(("losses, api", "losses, alb", "load balancer", "load balancer pays, millions"), entrances(given)))
         sums |= {f"at rest, {kind}": cost for kind, cost in redis_at_rest(given).items()}
-        parts = {"region": REGION, "a_million": kinds, "dollars": sums, "redis_alike": redis_alike(given)}
+        parts = {"region": REGION, "a_million": kinds, "dollars": sums, "redis_alike": redis_alike(given), "audit": large}
         print(json.dumps({"inputs": inputs, "cents_a_million": cents, "log_bytes": logs} | parts))
         return
 

@@ -269,13 +269,6 @@ def test_a_restored_table_takes_the_place_of_the_stacks_own():
     assert own == {"Fn::GetAtt": ["Table", "Arn"]}
 
 
-def test_a_password_has_characters_of_all_kinds():
-    """Cognito asks for none that its policy does not name."""
-    policy = source("stacks/state.yaml")["Resources"]["UserPool"]["Properties"]["Policies"]["PasswordPolicy"]
-    assert policy["MinimumLength"] == 12
-    assert all(policy[f"Require{kind}"] for kind in ("Lowercase", "Uppercase", "Numbers", "Symbols"))
-
-
 # --- New versions
 
 
