@@ -2,7 +2,7 @@
 
     PATH=tests/aws/stub:$PATH .tools/sam/bin/python tests/aws/built.py target/built
 
-The command `sam build` runs with the defaults and with all parts at once. It calls `get_stacks` first, which reads the nested templates and
+The command `sam build` runs with all parts at once; with the defaults it runs in test_sam.py. It calls `get_stacks` first, which reads the nested templates and
 evaluates their functions, whether their conditions hold or not. That one runs here with every value. Then each template is evaluated again
 more strictly, both branches of each Fn::If too: nobody has said what CloudFormation itself evaluates of a branch that it does not use.
 """
@@ -82,8 +82,7 @@ def main(folder):
     failed = [f"{parameters or 'defaults'}: {message}" for parameters in tried if (message := evaluate(parameters))]
     if failed:
         sys.exit("\n".join(["SAM cannot evaluate the templates:", *failed]))
-    for name, parameters in ("default", {}), ("all", ALL):
-        build(folder / name, parameters)
+    build(folder / "all", ALL)
 
 
 if __name__ == "__main__":
