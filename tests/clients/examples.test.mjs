@@ -8,7 +8,7 @@ import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 
-import { apiOf, program, startStack } from '../web/harness.mjs';
+import { apiOf, assertSoon as until, program, startStack } from '../web/harness.mjs';
 import { freePort, losingAnswers, newApp, python, repository, run, start, statusOf } from './app.mjs';
 import { signed } from './provider.mjs';
 import { GROUP, Telegram } from './telegram.mjs';
@@ -404,39 +404,6 @@ test('the bot says to try again while the engine gives no answer, says at once t
   }
 });
 
-test('in a group that becomes a supergroup, the bot edits no other packet’s message', async () => {
-  const { telegram, bot, operator, packets, press, seen, stop } = await group();
-  const { stop: end } = await bot();
-  try {
-    for (const user of [ANN, 2, 3]) telegram.join(user);
-    /** Deposits and sends, in a group without messages. @param {string} greeting */
-    const send = async (greeting) => {
-      const before = telegram.messages.length;
-      telegram.say(ANN, '/topup 10');
-      await until(async () => telegram.messages.length > before);
-      const command = telegram.say(ANN, `/hongbao 10 3 ${greeting}`);
-      return { command, message: await seen(({ text }) => text.includes(greeting)) };
-    };
-    const first = await send('旧群');
-    telegram.move();
-    const second = await send('新群');
-    assert.equal(second.message.message_id, first.message.message_id, 'messages are numbered anew');
-    const [{ packet_id }] = await packets(first.command);
-    await operator(`/users/tg:2/packets/${packet_id}/grab`, 'POST', {});
-    const moved = await seen(({ text }) => text.includes('旧群') && text.includes('User-2 '));
-    assert.notEqual(moved, second.message);
-    assert.deepEqual([moved.chat, moved.reply], [second.message.chat, undefined], 'a reply would be to another message');
-    // The user's app shows the old message too.
-    assert.match(await press(3, first.message), /抢到/);
-    await until(async () => moved.text.includes('User-3 '));
-    assert.match(second.message.text, /^🧧 User-1 的红包：新群\n共 10.00 元，3 个，剩 3 个$/);
-    assert.equal(telegram.messages.filter(({ text }) => text.includes('旧群')).length, 2);
-  } finally {
-    await end();
-    await stop();
-  }
-});
-
 test('the bot shows no name of an anonymous administrator, and only packets that it sent', async () => {
   const { telegram, bot, operator, packets, press, seen, stop } = await group();
   let { said: url, stop: end } = await bot();
@@ -480,12 +447,3 @@ test('the tests of an app pass in a sandbox, in Python and in TypeScript', async
   await run(tool('tsc'), ['--noEmit', '--strict', '--skipLibCheck', '--module', 'nodenext', '--target', 'es2023', ...types, 'app.test.ts'], app.folder);
   assert.match(await run(tool('vitest'), ['run', '--reporter=tap-flat'], app.folder, { ...env, CI: '1' }), /^1\.\.6$/m);
 });
-
-/** @param {() => Promise<boolean>} holds */
-async function until(holds) {
-  const end = Date.now() + 20_000;
-  while (!(await holds())) {
-    assert.ok(Date.now() < end, 'the condition did not come true in time');
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  }
-}

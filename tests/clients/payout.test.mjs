@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 
-import { apiOf, startStack } from '../web/harness.mjs';
+import { apiOf, assertSoon as until, startStack } from '../web/harness.mjs';
 import { repository, start, statusOf } from './app.mjs';
 import { chance, Provider, signed } from './provider.mjs';
 
@@ -33,15 +33,6 @@ const numberOf = (name, deployment = DEPLOYMENT) => createHash('sha256').update(
 const pathOf = (/** @type {{user: string, id: string}} */ { user, id }) => `/wallets/${user}/withdrawals/${id}`;
 const sum = (/** @type {number[]} */ numbers) => numbers.reduce((total, number) => total + number, 0);
 const pause = (/** @type {number} */ ms) => new Promise((resolve) => setTimeout(resolve, ms));
-
-/** @param {() => Promise<boolean>} holds @param {number} [withinMs] */
-async function until(holds, withinMs = 20_000) {
-  const end = Date.now() + withinMs;
-  while (!(await holds())) {
-    assert.ok(Date.now() < end, 'the condition did not come true in time');
-    await pause(50);
-  }
-}
 
 /**
  * Starts a stack, and a server that passes webhooks and notices on to some worker: some twice, some late, and some get lost.
