@@ -63,7 +63,7 @@ audit: ## Check that a ledger balances
 
 ##@ Test
 
-# CUT=1: all but the dependencies, whose tool is built for minutes.
+# CUT=1 leaves out the dependencies, whose tool is built for minutes.
 check: ## Lint code, documentation, dependencies, template and prose
 	@scripts/install-tools.sh && scripts/install-tools.sh sam
 	cargo fmt --all --check

@@ -39,13 +39,15 @@ pub fn run(options: &Asked, json: bool) -> Result<Outcome, Failed> {
 }
 
 fn in_words(plan: &Plan) -> String {
-    let head = "users within_ms slips seed";
-    let (head, courses): (_, fn(&[Course]) -> Vec<String>) = match plan.deployed.len() {
-        1 => (head.to_owned(), |courses| courses.iter().flat_map(in_full).collect()),
-        _ => (format!("{head} every_ms idle_minutes hours"), |courses| {
-            vec![table(&courses.iter().map(as_row).collect::<Vec<_>>(), ROUND)]
-        }),
+    let rounds = plan.deployed.len();
+    let courses = |courses: &[Course]| match rounds {
+        1 => courses.iter().flat_map(in_full).collect(),
+        _ => vec![table(&courses.iter().map(as_row).collect::<Vec<_>>(), ROUND)],
     };
+    let mut head = "users within_ms slips seed".to_owned();
+    if rounds > 1 {
+        head += " every_ms idle_minutes hours";
+    }
     let mut paragraphs = vec![fields(plan, &head), "AS DEPLOYED".to_owned()];
     paragraphs.extend(courses(&plan.deployed));
     if let Some(raised) = &plan.raised {

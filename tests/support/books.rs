@@ -57,7 +57,9 @@ pub async fn audit_table(client: &Client, table: &str) -> Books {
     let (mut books, source): (_, &dyn Source) = (Books::default(), &reader);
     let mut pages = source.all(1, Only::Whole);
     while let Some(items) = pages.try_next().await.unwrap() {
-        items.iter().for_each(|item| books.enter(&key_of(item).unwrap(), item).unwrap());
+        for item in &items {
+            books.enter(&key_of(item).unwrap(), item).unwrap();
+        }
     }
     let of = report.figures;
     assert_eq!((of.packets, of.wallets), (books.packets.len() as u64, books.balances.len() as u64), "{of:?}");

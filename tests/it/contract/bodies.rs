@@ -109,17 +109,17 @@ impl Route {
 /// Calls every route and checks that nothing has changed. Then checks that the valid body is still accepted, as long as it may be.
 async fn nothing_changes(ask: impl AsyncFn(&Api, &Route)) {
     let api = Api::with_everything().await;
-        api.fund("alice", 1_000).await;
-        let routes = routes(&api).await;
-        let books = (api.books("alice").await, api.books("sender").await);
-        for route in &routes {
-            ask(&api, route).await;
-            assert_eq!((api.books("alice").await, api.books("sender").await), books, "{}", route.name);
-        }
-        for route in &routes {
-            let fine = route.ask(&api, &route.padded(route.bytes_max)).await;
-            assert_eq!(fine.status, route.status, "the key or id is free: {}", fine.describe());
-        }
+    api.fund("alice", 1_000).await;
+    let routes = routes(&api).await;
+    let books = (api.books("alice").await, api.books("sender").await);
+    for route in &routes {
+        ask(&api, route).await;
+        assert_eq!((api.books("alice").await, api.books("sender").await), books, "{}", route.name);
+    }
+    for route in &routes {
+        let fine = route.ask(&api, &route.padded(route.bytes_max)).await;
+        assert_eq!(fine.status, route.status, "the key or id is free: {}", fine.describe());
+    }
 }
 
 #[tokio::test]

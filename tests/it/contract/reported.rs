@@ -120,25 +120,25 @@ async fn the_header_of_the_local_stack_obeys_the_rules_of_a_subject() {
 #[tokio::test]
 async fn a_header_that_may_be_there_once_is_refused_twice() {
     let api = Api::with_everything().await;
-        let packet = api.packet("alice", "k", &with(random(100, 2), &json!({"eligibility": "ticket"}))).await;
-        api.fund("alice", 100).await;
-        let (books, long) = (api.books("alice").await, "k".repeat(200));
-        for (one, other) in [("K9", "K9"), ("one", "two"), ("\"one\"", "\"two\""), ("\"one", "two\""), (&long, &long)] {
-            let two = api.post("/packets").by("alice").key(one).key(other).json(&random(100, 10)).await;
-            assert_eq!(two.refused(400, "invalid-request"), ["Idempotency-Key"], "{one} {other}");
-        }
-        let of_packet = ["", "/claims"].map(|rest| api.get(format!("/packets/{packet}{rest}")).by("bob"));
-        for call in of_packet.into_iter().chain([api.grab("bob", &packet)]) {
-            let two = call.header("grab-ticket", "a.b.c").header("grab-ticket", "a.b.c").await;
-            assert_eq!(two.refused(400, "invalid-request"), ["Grab-Ticket"]);
-        }
-        for second in ["alice", "bob", ""] {
-            let headers: [(&str, &[u8]); 2] = [("x-user-id", b"alice"), ("x-user-id", second.as_bytes())];
-            let two = api.raw("GET", b"/me/wallet", &headers, b"").await;
-            assert_eq!(two.refused(400, "invalid-request"), ["Authorization"], "{second}");
-        }
-        assert_eq!(api.books("alice").await, books);
-        api.post("/packets").by("alice").key("K9").json(&random(100, 10)).await.expect(201);
+    let packet = api.packet("alice", "k", &with(random(100, 2), &json!({"eligibility": "ticket"}))).await;
+    api.fund("alice", 100).await;
+    let (books, long) = (api.books("alice").await, "k".repeat(200));
+    for (one, other) in [("K9", "K9"), ("one", "two"), ("\"one\"", "\"two\""), ("\"one", "two\""), (&long, &long)] {
+        let two = api.post("/packets").by("alice").key(one).key(other).json(&random(100, 10)).await;
+        assert_eq!(two.refused(400, "invalid-request"), ["Idempotency-Key"], "{one} {other}");
+    }
+    let of_packet = ["", "/claims"].map(|rest| api.get(format!("/packets/{packet}{rest}")).by("bob"));
+    for call in of_packet.into_iter().chain([api.grab("bob", &packet)]) {
+        let two = call.header("grab-ticket", "a.b.c").header("grab-ticket", "a.b.c").await;
+        assert_eq!(two.refused(400, "invalid-request"), ["Grab-Ticket"]);
+    }
+    for second in ["alice", "bob", ""] {
+        let headers: [(&str, &[u8]); 2] = [("x-user-id", b"alice"), ("x-user-id", second.as_bytes())];
+        let two = api.raw("GET", b"/me/wallet", &headers, b"").await;
+        assert_eq!(two.refused(400, "invalid-request"), ["Authorization"], "{second}");
+    }
+    assert_eq!(api.books("alice").await, books);
+    api.post("/packets").by("alice").key("K9").json(&random(100, 10)).await.expect(201);
 }
 
 /// A key as a string of structured fields.
@@ -175,49 +175,49 @@ fn the_document_says_exactly_which_keys_are_accepted() {
 #[tokio::test]
 async fn head_is_answered_wherever_get_is() {
     let api = Api::with_everything().await;
-        let body = with(random(100, 2), &json!({"recipients": ["alice", "bob"], "reference": "order-17"}));
-        let packet = api.packet("alice", "k", &body).await;
-        let tag = api.view("alice", &packet).await.header("etag").unwrap().to_owned();
-        let mut asked = 0;
-        for operation in SPEC.operations().into_iter().filter(|operation| operation.method == "GET") {
-            let filled = operation.path.replace("{packet_id}", &packet).replace("{user_id}", "alice");
-            let fine = if filled == "/operator/packets" { format!("{filled}?reference=order-17") } else { filled };
-            let absent = fine.replace(&packet, "38FS4S83HF3Y07WMYNH727QYT0");
-            let alice: (&str, &[u8]) = ("x-user-id", b"alice");
-            for (path, headers) in [
-                (&*fine, &[alice][..]),
-                (&fine, &[]),
-                (&fine, &[("x-user-id", b"mallory")]),
-                (&fine, &[("x-user-id", b"a/b")]),
-                (&fine, &[alice, ("if-none-match", tag.as_bytes())]),
-                (&fine, &[alice, ("if-none-match", b"*")]),
-                (&absent, &[alice]),
-                (&format!("{fine}/nowhere"), &[alice]),
-                (&format!("{}?limit=0", operation.path.replace(['{', '}'], "")), &[alice]),
-            ] {
-                asked += u32::from(same_head(&api, path, headers).await.status == 200);
-            }
-        }
-        assert!(asked > 14, "{asked}");
-        for path in ["/", "/p/38FS4S83HF3Y07WMYNH727QYT0", "/assets/app.js", "/config.json", "/_local/health"] {
-            assert_eq!(same_head(&api, path, &[]).await.status, 200, "{path}");
-            same_head(&api, path, &[("accept-encoding", b"gzip")]).await;
-        }
-        for path in ["/nowhere", "/assets/none.js", "/_local/settle"] {
-            assert!(same_head(&api, path, &[]).await.status > 400, "{path}");
-        }
-        // Where there is no GET there is no HEAD. `Allow` says where there is one.
-        for (method, path, allow) in [
-            ("HEAD", "/packets", "POST"),
-            ("HEAD", "/packets/x/grab", "POST"),
-            ("PUT", "/me/wallet", "GET, HEAD"),
-            ("POST", "/packets/x", "GET, HEAD"),
-            ("PUT", "/users/alice/packets", "GET, HEAD, POST"),
-            ("POST", "/_local/health", "GET, HEAD"),
+    let body = with(random(100, 2), &json!({"recipients": ["alice", "bob"], "reference": "order-17"}));
+    let packet = api.packet("alice", "k", &body).await;
+    let tag = api.view("alice", &packet).await.header("etag").unwrap().to_owned();
+    let mut asked = 0;
+    for operation in SPEC.operations().into_iter().filter(|operation| operation.method == "GET") {
+        let filled = operation.path.replace("{packet_id}", &packet).replace("{user_id}", "alice");
+        let fine = if filled == "/operator/packets" { format!("{filled}?reference=order-17") } else { filled };
+        let absent = fine.replace(&packet, "38FS4S83HF3Y07WMYNH727QYT0");
+        let alice: (&str, &[u8]) = ("x-user-id", b"alice");
+        for (path, headers) in [
+            (&*fine, &[alice][..]),
+            (&fine, &[]),
+            (&fine, &[("x-user-id", b"mallory")]),
+            (&fine, &[("x-user-id", b"a/b")]),
+            (&fine, &[alice, ("if-none-match", tag.as_bytes())]),
+            (&fine, &[alice, ("if-none-match", b"*")]),
+            (&absent, &[alice]),
+            (&format!("{fine}/nowhere"), &[alice]),
+            (&format!("{}?limit=0", operation.path.replace(['{', '}'], "")), &[alice]),
         ] {
-            let answer = api.unchecked(method, path.as_bytes(), &[], b"").await;
-            assert_eq!((answer.status, answer.header("allow")), (405, Some(allow)), "{method} {path}");
+            asked += u32::from(same_head(&api, path, headers).await.status == 200);
         }
+    }
+    assert!(asked > 14, "{asked}");
+    for path in ["/", "/p/38FS4S83HF3Y07WMYNH727QYT0", "/assets/app.js", "/config.json", "/_local/health"] {
+        assert_eq!(same_head(&api, path, &[]).await.status, 200, "{path}");
+        same_head(&api, path, &[("accept-encoding", b"gzip")]).await;
+    }
+    for path in ["/nowhere", "/assets/none.js", "/_local/settle"] {
+        assert!(same_head(&api, path, &[]).await.status > 400, "{path}");
+    }
+    // Where there is no GET there is no HEAD. `Allow` says where there is one.
+    for (method, path, allow) in [
+        ("HEAD", "/packets", "POST"),
+        ("HEAD", "/packets/x/grab", "POST"),
+        ("PUT", "/me/wallet", "GET, HEAD"),
+        ("POST", "/packets/x", "GET, HEAD"),
+        ("PUT", "/users/alice/packets", "GET, HEAD, POST"),
+        ("POST", "/_local/health", "GET, HEAD"),
+    ] {
+        let answer = api.unchecked(method, path.as_bytes(), &[], b"").await;
+        assert_eq!((answer.status, answer.header("allow")), (405, Some(allow)), "{method} {path}");
+    }
 }
 
 /// The answer to a HEAD, which must be that to the GET without its body.

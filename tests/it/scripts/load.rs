@@ -283,6 +283,7 @@ async fn a_damaged_list_refuses_a_grab_as_a_whole() {
         let () = rig.run(["SET", &packet.keys().free, "not a list", "PX", "100000"]).await;
         assert!(matches!(rig.store.grab(packet.part, &[grabber("eve")]).await, Err(HotStoreError::Impossible(_))));
         rig.store.tidy(packet.part).await.unwrap();
+        let () = rig.run(["DEL", &packet.keys().free]).await;
         let state = rig.state(packet.part).await;
         assert_eq!((state.held.len(), state.is_pending), (0, false));
     })
@@ -473,8 +474,6 @@ async fn a_full_memory_refuses_writes_as_a_whole() {
         rig.refuses("a batch", async || rig.store.grab(part, &mixed).await).await;
         let decisions = [won(1, "ann")];
         rig.refuses("a load", async || rig.store.load(unloaded.part, &unloaded.terms, false, &decisions).await).await;
-        let hold = Hold { slip: 0, user: id("ann"), at: now() };
-        rig.refuses("a reason", async || rig.store.park(part, &hold, "a reason").await).await;
         rig.refuses("a lease", async || rig.store.acquire_load_lease(part, AN_HOUR).await).await;
 
         // Calls that only read, or free memory, work.
@@ -484,6 +483,8 @@ async fn a_full_memory_refuses_writes_as_a_whole() {
             assert_eq!(rig.grab(&sold_out, "zoe").await, SOLD_OUT);
         }
         assert_eq!(rig.report(&packet).await.held_count, 2);
+        let held = rig.store.outbox(part).await.unwrap().remove(0).hold;
+        rig.store.park(part, &held, "a reason").await.unwrap();
         let hold = rig.store.outbox(waiting.part).await.unwrap().remove(0).hold;
         assert_eq!(reconcile(&waiting, &[won(0, "zoe")], &[hold]).await.unwrap(), Reconciled::Loaded);
         assert!(!rig.state(waiting.part).await.is_pending);

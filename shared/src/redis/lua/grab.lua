@@ -107,9 +107,8 @@ local function passphrase_refusal(tries, user, digest, passphrase)
 end
 
 -- A function that says why the guard of a part refuses a user, or nil. Of a closed part only the recipients count.
-local function guard_of(part, tries, left, word)
+local function guard_of(part, tries, left, is_closed)
   local starts, expires, recipients, passphrase = unpack(call('HMGET', part, '$starts_at', '$expires_at', '$recipients', '$passphrase'))
-  local is_closed = word and word:sub(1, 1) == 'c'
   local early = starts and expires and left - (expires - starts) or 0
   return function(user, digest)
     if recipients and call('HEXISTS', part, '$recipient' .. user) == 0 then return 'r' end
@@ -123,7 +122,10 @@ end
 local function grab(part, free, queue, tries, first_arg, count)
   local found = call('HMGET', part, '$word', unpack(ARGV, first_arg, first_arg + count - 1))
   local word, left = found[1], call('PTTL', free)
-  local refuse = tries and guard_of(part, tries, left, word)
+  local is_closed = word and word:sub(1, 1) == 'c'
+  -- A list that a closed part still has is older than the close.
+  if is_closed then left = 0 end
+  local refuse = tries and guard_of(part, tries, left, is_closed)
   local answers, wanting = {}, {}
   for i = 1, count do
     answers[i] = found[1 + i] or refuse and refuse(ARGV[first_arg + i - 1], ARGV[first_arg + count + i - 1])
