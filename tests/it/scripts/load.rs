@@ -483,8 +483,8 @@ async fn a_full_memory_refuses_writes_as_a_whole() {
             assert_eq!(rig.grab(&sold_out, "zoe").await, SOLD_OUT);
         }
         assert_eq!(rig.report(&packet).await.held_count, 2);
-        let held = rig.store.outbox(part).await.unwrap().remove(0).hold;
-        rig.store.park(part, &held, "a reason").await.unwrap();
+        let first = rig.store.outbox(part).await.unwrap().remove(0).hold;
+        rig.store.park(part, &first, "a reason").await.unwrap();
         let hold = rig.store.outbox(waiting.part).await.unwrap().remove(0).hold;
         assert_eq!(reconcile(&waiting, &[won(0, "zoe")], &[hold]).await.unwrap(), Reconciled::Loaded);
         assert!(!rig.state(waiting.part).await.is_pending);

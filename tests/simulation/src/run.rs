@@ -488,7 +488,9 @@ impl Run {
         let (random, seed) = bytes.split_at(10);
         let created_at = process.clock.now();
         let id = PacketId::new(created_at, parts, random.try_into().expect("ten bytes"));
-        let has_guard = new.starts_at.is_some() || new.passphrase.is_some() || new.recipients.is_some();
+        // No packet has a start that is past, as `SendPacket` sees to.
+        let starts_at = new.starts_at.filter(|at| *at > created_at);
+        let has_guard = starts_at.is_some() || new.passphrase.is_some() || new.recipients.is_some();
         let id = if has_guard { id.with_guard() } else { id };
         Terms {
             id,
@@ -502,10 +504,10 @@ impl Run {
             cap: Amount::new(20_000),
             greeting: new.greeting,
             created_at,
-            expires_at: new.starts_at.unwrap_or(created_at).after(new.expires_in),
+            expires_at: starts_at.unwrap_or(created_at).after(new.expires_in),
             ack: process.setup.ack,
             guard: shared::domain::Guard {
-                starts_at: new.starts_at,
+                starts_at,
                 passphrase: new.passphrase.map(|words| PassphraseDigest::new(id, &words)),
                 recipients: new.recipients,
             },
