@@ -87,7 +87,7 @@ browse('“Mine” shows how a withdrawal ends without a reload, says so, and ke
   const { packet_id } = await api(alice, 'POST', '/packets', { split: 'equal', total_amount: 100, count: 1 });
   for (let i = 0; i < 22; i += 1) await api(alice, 'PUT', `/wallets/${alice}/deposits/${i}`, { amount: 5 });
   await api(alice, 'POST', '/me/withdrawals', { id: 'w', amount: 300 });
-  const page = await statement({ name: alice });
+  const page = await statement({ name: alice, locale: 'zh-CN' });
   await page.waitForSelector('.history li');
   await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
   await page.waitForSelector('.end:not(:empty)');
