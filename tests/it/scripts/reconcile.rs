@@ -158,6 +158,20 @@ async fn a_reconcile_leaves_what_the_decisions_say() {
     .await;
 }
 
+#[tokio::test]
+async fn a_part_of_which_a_slip_went_back_stays_over() {
+    on_both(async |rig| {
+        let packet = Packet::of(2);
+        rig.load(&packet, &[]).await;
+        rig.hold(&packet, "ann").await;
+        rig.reconcile(&packet, &[refunded(1)], &[]).await;
+        assert_eq!(rig.reconcile(&packet, &[won(0, "ann")], &[]).await, Reconciled::Final);
+        let over = GrabAnswer::Over { expires_at: packet.terms.expires_at, certain: true };
+        assert_eq!(rig.grab(&packet, "eve").await, over);
+    })
+    .await;
+}
+
 /// Without the bitmap only this call knows that the slip of ann's hold is bob's.
 #[tokio::test]
 async fn a_slip_that_the_same_call_decides_is_not_free() {
