@@ -8,10 +8,8 @@ use std::time::Instant;
 
 use lambda_http::{Body, Request, Response};
 use serde::{Deserialize, Serialize};
-use shared::domain::{Limits, PacketId, Passphrase, PassphraseDigest, Refusal};
-use shared::http::{
-    Answer, Code, Limit, Operation, Problem, asked, asker, before_deadline, parse_body, respond, user_of,
-};
+use shared::domain::{PacketId, Passphrase, PassphraseDigest};
+use shared::http::{Answer, Code, Operation, Problem, asked, asker, before_deadline, parse_body, respond, user_of};
 use shared::ports::{HotStore, Table};
 use shared::service::{GrabOutcome, GrabSlip};
 use shared::telemetry::{GrabEnd, Meter};
@@ -96,7 +94,7 @@ async fn answer<T: Table, H: HotStore>(grab: &GrabSlip<T, H>, request: &Request)
             let body = NotStartedBody { outcome, packet_id, starts_at: starts_at.to_string(), retry_after_ms };
             ended(grab.meter(), GrabEnd::NotStarted, &body)
         }
-        GrabOutcome::Refused(refusal) => Err(refused(refusal)),
+        GrabOutcome::Refused(refusal) => Err(refusal.into()),
         GrabOutcome::NoTicket(fault) => Err(Problem::no_ticket(fault)),
         GrabOutcome::Suspended => Err(Problem::account_suspended()),
         GrabOutcome::NotFound => Err(Problem::packet_not_found()),
@@ -117,16 +115,4 @@ fn ended(meter: &Meter, end: GrabEnd, body: &impl Serialize) -> Result<Answer, P
 pub fn passphrase(request: &Request) -> Result<Option<String>, Problem> {
     let body: GrabBody = parse_body(request, BODY_BYTES_MAX)?.unwrap_or_default();
     Ok(body.passphrase)
-}
-
-fn refused(refusal: Refusal) -> Problem {
-    match refusal {
-        Refusal::NotARecipient => Problem::not_a_recipient(),
-        Refusal::WrongPassphrase => Problem::new(Code::WrongPassphrase, "The passphrase is missing or wrong."),
-        Refusal::TooManyTries { retry_after_ms } => Problem {
-            limit: Some(Box::new(Limit::WrongPassphrasesAMinute(Limits::WRONG_PASSPHRASES_A_MINUTE))),
-            retry_after_s: Some(retry_after_ms.div_ceil(1_000).max(1)),
-            ..Problem::new(Code::TooManyRequests, "Too many wrong passphrases. Try again later.")
-        },
-    }
 }

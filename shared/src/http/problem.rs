@@ -1,7 +1,7 @@
 use lambda_http::http::StatusCode;
 use serde::Serialize;
 
-use crate::domain::{Amount, Timestamp};
+use crate::domain::{Amount, Limits, Refusal, Timestamp};
 use crate::service::{Failure, ViewError};
 use crate::tickets::{Flaw, TicketFault};
 
@@ -294,6 +294,20 @@ impl From<Failure> for Problem {
             Failure::Defect(_) => Self::new(Code::Internal, "Something went wrong on our side."),
         };
         Self { cause: Some(failure), ..problem }
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::NotARecipient => Self::not_a_recipient(),
+            Refusal::WrongPassphrase => Self::new(Code::WrongPassphrase, "The passphrase is missing or wrong."),
+            Refusal::TooManyTries { retry_after_ms } => Self {
+                limit: Some(Box::new(Limit::WrongPassphrasesAMinute(Limits::WRONG_PASSPHRASES_A_MINUTE))),
+                retry_after_s: Some(retry_after_ms.div_ceil(1_000).max(1)),
+                ..Self::new(Code::TooManyRequests, "Too many wrong passphrases. Try again later.")
+            },
+        }
     }
 }
 
