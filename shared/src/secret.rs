@@ -134,62 +134,93 @@ impl<V> fmt::Debug for Secret<V> {
     }
 }
 
+/// A stand-in for Secrets Manager, which has one secret.
 #[cfg(test)]
-mod tests {
+pub(crate) mod test_manager {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
 
-    use aws_config::{BehaviorVersion, Region};
+    use aws_config::{BehaviorVersion, Region, SdkConfig};
     use aws_credential_types::Credentials;
     use aws_credential_types::provider::SharedCredentialsProvider;
-    use futures::future::join_all;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
 
-    use super::*;
-
-    /// Secrets Manager, which has the text "7".
-    #[derive(Default)]
-    struct Manager {
-        asked: AtomicUsize,
-        hangs: AtomicBool,
-        fails: AtomicBool,
+    pub(crate) struct Manager {
+        /// What stands in the secret. None: it can't be read.
+        text: Mutex<Option<String>>,
+        pub(crate) asked: AtomicUsize,
+        pub(crate) hangs: AtomicBool,
+        /// Where it is, for a client.
+        pub(crate) aws: SdkConfig,
     }
 
     impl Manager {
-        async fn start() -> (Arc<Self>, Arc<Secret<u32>>) {
+        pub(crate) async fn start(text: &str) -> Arc<Self> {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let config = SdkConfig::builder()
+            let aws = SdkConfig::builder()
                 .behavior_version(BehaviorVersion::latest())
                 .region(Region::new("ap-east-1"))
                 .credentials_provider(SharedCredentialsProvider::new(Credentials::new("id", "key", None, None, "test")))
                 .http_client(crate::wiring::https_client())
                 .endpoint_url(format!("http://{}", listener.local_addr().unwrap()))
                 .build();
-            let manager = Arc::new(Self::default());
+            let text = Mutex::new(Some(text.to_owned()));
+            let manager = Arc::new(Self { text, asked: AtomicUsize::new(0), hangs: AtomicBool::new(false), aws });
             let serving = Arc::clone(&manager);
             tokio::spawn(async move {
                 while let Ok((connection, _)) = listener.accept().await {
                     tokio::spawn(Arc::clone(&serving).serve(connection));
                 }
             });
-            let parse = |text: &str| text.parse().map_err(|_| "no number".to_owned());
-            (manager, Arc::new(Secret::stored(&config, "name".to_owned(), parse)))
+            manager
+        }
+
+        pub(crate) fn holds(&self, text: Option<&str>) {
+            *self.text.lock().unwrap() = text.map(str::to_owned);
+        }
+
+        pub(crate) fn asked(&self) -> usize {
+            self.asked.load(Ordering::SeqCst)
         }
 
         async fn serve(self: Arc<Self>, mut connection: TcpStream) {
-            let mut request = [0; 4_096];
-            assert!(connection.read(&mut request).await.unwrap() > 0);
+            let (mut request, mut chunk) = (Vec::new(), [0; 4_096]);
+            while !request.ends_with(br#"{"SecretId":"name"}"#) {
+                let length = connection.read(&mut chunk).await.unwrap();
+                assert!(length > 0, "another request: {}", String::from_utf8_lossy(&request));
+                request.extend(&chunk[..length]);
+            }
             self.asked.fetch_add(1, Ordering::SeqCst);
             if self.hangs.load(Ordering::SeqCst) {
                 std::future::pending::<()>().await;
             }
-            let fails = self.fails.load(Ordering::SeqCst);
-            let (status, body) =
-                if fails { ("500 Internal Server Error", "{}") } else { ("200 OK", r#"{"SecretString":"7"}"#) };
-            let length = body.len();
+            let text = self.text.lock().unwrap().clone();
+            let (status, body) = match text {
+                Some(text) => ("200 OK", serde_json::json!({ "SecretString": text })),
+                None => ("400 Bad Request", serde_json::json!({ "__type": "ResourceNotFoundException" })),
+            };
+            let (body, length) = (body.to_string(), body.to_string().len());
             let answer = format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}");
             connection.write_all(answer.as_bytes()).await.unwrap();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use futures::future::join_all;
+
+    use super::test_manager::Manager;
+    use super::*;
+
+    async fn seven() -> (Arc<Manager>, Arc<Secret<u32>>) {
+        let manager = Manager::start("7").await;
+        let parse = |text: &str| text.parse().map_err(|_| "no number".to_owned());
+        let secret = Secret::stored(&manager.aws, "name".to_owned(), parse);
+        (manager, Arc::new(secret))
     }
 
     async fn pass(time: Duration) {
@@ -200,7 +231,7 @@ mod tests {
 
     #[tokio::test]
     async fn only_the_reader_waits_for_a_secrets_manager_that_hangs() {
-        let (manager, secret) = Manager::start().await;
+        let (manager, secret) = seven().await;
         assert_eq!(secret.current().await, Ok(Arc::new(7)));
         manager.hangs.store(true, Ordering::SeqCst);
         pass(READ_EVERY).await;
@@ -208,7 +239,7 @@ mod tests {
             let secret = Arc::clone(&secret);
             async move { secret.current().await }
         });
-        while manager.asked.load(Ordering::SeqCst) < 2 {
+        while manager.asked() < 2 {
             tokio::task::yield_now().await;
         }
         assert_eq!(secret.current().await, Ok(Arc::new(7)));
@@ -218,13 +249,12 @@ mod tests {
 
     #[tokio::test]
     async fn all_who_ask_while_there_is_no_value_share_one_read() {
-        let (manager, secret) = Manager::start().await;
-        manager.fails.store(true, Ordering::SeqCst);
+        let (manager, secret) = seven().await;
+        manager.holds(None);
         let answers = join_all((0..20).map(|_| secret.current())).await;
         assert!(answers.iter().all(Result::is_err), "{answers:?}");
-        let asked = manager.asked.load(Ordering::SeqCst);
-        assert!((1..=3).contains(&asked), "{asked}: more than the tries of one read");
-        manager.fails.store(false, Ordering::SeqCst);
+        assert_eq!(manager.asked(), 1);
+        manager.holds(Some("7"));
         pass(FAILS_FOR).await;
         assert_eq!(secret.current().await, Ok(Arc::new(7)));
     }

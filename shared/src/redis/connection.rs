@@ -1,14 +1,12 @@
-mod address;
 mod call;
-mod cluster;
 mod config;
+mod connector;
 mod error;
-mod freeze_aware_instant;
 mod hedge;
 mod iam;
 mod link;
-mod node;
 mod password;
+mod servers;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -18,13 +16,11 @@ use std::fmt;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use redis::{FromRedisValue, RedisResult, Value, from_redis_value};
+use redis::{FromRedisValue, from_redis_value};
 
-use cluster::Cluster;
-use error::Failure;
+use connector::{Address, Connector};
 use iam::Tokens;
-use link::Connector;
-use node::Node;
+use servers::Servers;
 
 pub use call::{Call, Script};
 pub use config::RedisConfig;
@@ -51,19 +47,11 @@ pub fn install_crypto_provider() {
 /// script. In a cluster, the topology is read in between, for at most a response timeout.
 #[derive(Clone)]
 pub struct Connection {
-    servers: Servers,
+    servers: Arc<Servers>,
     /// The addresses of the configuration, for errors.
     at: Arc<str>,
     /// Where the configuration has the password, for errors.
     login: Arc<str>,
-    /// How long each connection may take while the process starts.
-    start_timeout: Duration,
-}
-
-#[derive(Clone)]
-enum Servers {
-    Single(Arc<Node>),
-    Cluster(Cluster),
 }
 
 impl Connection {
@@ -74,26 +62,16 @@ impl Connection {
 
     fn with_tokens(config: &RedisConfig, tokens: Option<Tokens>) -> Result<Self, RedisConfigError> {
         let (connector, addresses) = Connector::new(config, tokens)?;
-        let connector = Arc::new(connector);
-        let at = addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ").into();
-        let servers = if config.cluster {
-            Servers::Cluster(Cluster::new(connector, addresses))
-        } else {
-            let [address] = <[_; 1]>::try_from(addresses).map_err(|_| RedisConfigError::SeveralUrls)?;
-            Servers::Single(Arc::new(Node::new(connector, address)))
-        };
-        let login = config.login().into();
-        Ok(Self { servers, at, login, start_timeout: config.connect_timeout.max(START_CONNECT_TIMEOUT) })
+        let at = addresses.iter().map(|Address { host, port }| format!("{host}:{port}")).collect::<Vec<_>>().join(", ");
+        let servers = Arc::new(Servers::new(connector, addresses)?);
+        Ok(Self { servers, at: at.into(), login: config.login().into() })
     }
 
     /// Connects to the server, or to all primaries of the cluster, so that no call has to wait for that. Without it, the first
     /// call connects.
     pub async fn connect(&self) -> Result<(), RedisError> {
-        let connected = match &self.servers {
-            Servers::Single(node) => node.connect(self.start_timeout).await,
-            Servers::Cluster(cluster) => cluster.connect(self.start_timeout).await,
-        };
-        connected.map_err(|error| self.error(error))
+        let within = self.servers.connector.connect_timeout.max(START_CONNECT_TIMEOUT);
+        self.servers.connect(within).await.map_err(|error| self.error(error))
     }
 
     /// Runs `call`, at most twice, and reads its answer.
@@ -101,36 +79,19 @@ impl Connection {
     /// Let it come to its end: a call that is dropped while it waits cannot tell a mute connection from a slow one, and
     /// leaves it in place.
     pub async fn run<T: FromRedisValue>(&self, call: &Call) -> Result<T, RedisError> {
-        let answer = match &self.servers {
-            Servers::Single(node) => answer_of(node, call).await,
-            Servers::Cluster(cluster) => cluster.answer(call).await,
-        };
-        let value = answer.map_err(|error| self.error(error))?;
+        let value = self.servers.answer(call).await.map_err(|error| self.error(error))?;
         from_redis_value(value).map_err(|source| RedisError::Unexpected { source })
     }
 
     /// Whether it leads to a cluster, where the keys of a call must lie in one slot.
     #[must_use]
-    pub const fn is_cluster(&self) -> bool {
-        matches!(self.servers, Servers::Cluster(_))
+    pub fn is_cluster(&self) -> bool {
+        self.servers.connector.is_cluster
     }
 
     fn error(&self, error: redis::RedisError) -> RedisError {
         RedisError::of(error, Arc::clone(&self.at), &self.login, self.is_cluster())
     }
-}
-
-/// A single server's answer to `call`, which is repeated once if the connection or the server was lost.
-async fn answer_of(node: &Node, call: &Call) -> RedisResult<Value> {
-    match node.answer(call, false).await {
-        Err(fault)
-            if fault.was_connected && matches!(fault.failure, Failure::Broken | Failure::Unfit | Failure::Password) =>
-        {
-            node.answer(call, false).await
-        }
-        answer => answer,
-    }
-    .map_err(|fault| fault.error)
 }
 
 impl fmt::Debug for Connection {

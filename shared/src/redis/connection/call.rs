@@ -20,12 +20,6 @@ impl Script {
         Self { code, hash }
     }
 
-    /// Its SHA-1 in hexadecimal: the name that a server has for it.
-    #[must_use]
-    pub fn hash(&self) -> &str {
-        &self.hash
-    }
-
     /// A call of the script. A cluster routes it by the first of `keys`, so all of them share one hash tag, and there is
     /// at least one: `ElastiCache` Serverless refuses a script without keys.
     #[must_use]
@@ -43,7 +37,7 @@ impl Script {
 /// idempotent.
 #[derive(Clone)]
 pub struct Call {
-    command: Cmd,
+    pub(super) command: Cmd,
     /// A script's source, for a server that does not know its hash yet.
     code: Option<Arc<str>>,
 }
@@ -66,16 +60,14 @@ impl Call {
         self.code.as_ref()
     }
 
+    fn each_argument(&self) -> impl Iterator<Item = &[u8]> {
+        // A command of these has no cursor.
+        self.command.args_iter().map(|argument| if let Arg::Simple(bytes) = argument { bytes } else { &[] })
+    }
+
     /// A command with its arguments.
     pub fn arguments(&self) -> Vec<&[u8]> {
-        let mut arguments = Vec::new();
-        for argument in self.command.args_iter() {
-            // A command of these has no cursor.
-            if let Arg::Simple(bytes) = argument {
-                arguments.push(bytes);
-            }
-        }
-        arguments
+        self.each_argument().collect()
     }
 
     /// A script's keys, and its arguments.
@@ -88,31 +80,18 @@ impl Call {
         (rest, arguments)
     }
 
-    pub(super) fn command(&self) -> &Cmd {
-        &self.command
-    }
-
     /// The cluster slot of its first key: a script's comes after its hash and the number of keys, another command's is its first
     /// argument. None: it has no key.
     pub(super) fn slot(&self) -> Option<u16> {
-        match self.command.args_iter().nth(if self.code.is_some() { 3 } else { 1 }) {
-            Some(Arg::Simple(key)) => Some(keys::slot(key)),
-            _ => None,
-        }
+        self.each_argument().nth(if self.code.is_some() { 3 } else { 1 }).map(keys::slot)
     }
 
     /// The call with the script's source in place of its hash; none if it calls no script.
     ///
     /// EVAL rather than SCRIPT LOAD: it needs one round trip, and leaves the script in the server's cache.
     pub(super) fn with_source(&self) -> Option<Cmd> {
-        let code = self.code.as_deref()?;
         let mut eval = cmd("EVAL");
-        eval.arg(code);
-        for arg in self.command.args_iter().skip(2) {
-            if let Arg::Simple(bytes) = arg {
-                eval.arg(bytes);
-            }
-        }
+        eval.arg(self.code.as_deref()?).arg(&self.arguments()[2..]);
         Some(eval)
     }
 }
@@ -120,20 +99,5 @@ impl Call {
 impl From<Cmd> for Call {
     fn from(command: Cmd) -> Self {
         Self { command, code: None }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_call_goes_to_the_slot_of_its_first_key() {
-        let mut get = cmd("GET");
-        get.arg("{a}:1");
-        let script = Script::new("return 1").call(&["{a}:2", "b"]).arg("c");
-        let slot = Some(keys::slot(b"a"));
-        assert_eq!((Call::from(get).slot(), script.slot()), (slot, slot));
-        assert_eq!(Call::from(cmd("PING")).slot(), None);
     }
 }

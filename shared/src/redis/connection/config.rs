@@ -2,9 +2,7 @@ use std::fmt;
 use std::time::Duration;
 
 use aws_config::SdkConfig;
-use redis::{ConnectionInfo, IntoConnectionInfo};
 
-use super::error::RedisConfigError;
 use super::iam::IamAuth;
 use super::tls::Authorities;
 
@@ -59,15 +57,6 @@ impl RedisConfig {
             (None, Some(secret)) => format!("the secret {secret}"),
             (None, None) => "the password in REDIS_URL or --redis-url".to_owned(),
         }
-    }
-
-    /// The servers that `url` names. Its errors do not repeat the URL, which could hold a password.
-    pub(super) fn servers(&self) -> Result<Vec<ConnectionInfo>, RedisConfigError> {
-        self.url
-            .split(',')
-            .map(|url| url.trim().into_connection_info())
-            .collect::<Result<_, _>>()
-            .map_err(|source| RedisConfigError::Url { source })
     }
 }
 

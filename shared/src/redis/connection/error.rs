@@ -147,27 +147,6 @@ pub(super) enum Failure {
     Refused,
 }
 
-/// What the codes of a server's errors say. `NOSCRIPT` is none of them: the call is sent again with its script. All others, such as
-/// `WRONGTYPE` and `CROSSSLOT`, are refusals.
-const CODES: [(&str, Failure); 12] = [
-    ("READONLY", Failure::Unfit),
-    ("MASTERDOWN", Failure::Unfit),
-    ("CLUSTERDOWN", Failure::Unfit),
-    ("LOADING", Failure::Unfit),
-    // A slot on its way: the call was tried again meanwhile.
-    ("TRYAGAIN", Failure::Busy),
-    // Another caller's script is over its time limit.
-    ("BUSY", Failure::Busy),
-    // The disk refuses a snapshot or the append-only file.
-    ("MISCONF", Failure::Busy),
-    // Too few replicas follow.
-    ("NOREPLICAS", Failure::Busy),
-    // The memory is full until keys expire.
-    ("OOM", Failure::Busy),
-    ("NOAUTH", Failure::Password),
-    ("WRONGPASS", Failure::Password),
-    ("NOPERM", Failure::Rights),
-];
 /// What the texts of errors with the code `ERR` say, by their beginnings.
 const TEXTS: [(&str, Failure); 5] = [
     // While `ElastiCache` Serverless scales, it answers so for a moment.
@@ -184,86 +163,88 @@ const NO_CLUSTER: &str = "This instance has cluster support disabled";
 
 impl Failure {
     pub(super) fn of(error: &redis::RedisError, cluster: bool) -> Self {
-        use ServerErrorKind::{Ask, Moved, ResponseError};
-        let known = match error.kind() {
-            ErrorKind::AuthenticationFailed => Some(Self::Password),
-            ErrorKind::Io | ErrorKind::Parse | ErrorKind::ClusterConnectionNotFound => Some(Self::Broken),
+        match error.kind() {
+            ErrorKind::AuthenticationFailed => return Self::Password,
+            ErrorKind::Io | ErrorKind::Parse | ErrorKind::ClusterConnectionNotFound => return Self::Broken,
+            _ => {}
+        }
+        match error.code().unwrap_or_default() {
+            "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "LOADING" => Self::Unfit,
             // Redirections are followed; one that is left over means that the nodes do not agree yet.
-            ErrorKind::Server(Moved | Ask) => cluster.then_some(Self::Unfit),
-            ErrorKind::Server(ResponseError) => {
-                error.detail().and_then(|detail| known(&TEXTS, |text| detail.starts_with(text)))
-            }
-            _ => error.code().and_then(|code| known(&CODES, |known| known == code)),
-        };
-        known.unwrap_or(Self::Refused)
+            "MOVED" | "ASK" if cluster => Self::Unfit,
+            // In this order: a slot is on its way, and the call was tried again meanwhile. Another caller's script is over its time
+            // limit. The disk refuses a snapshot or the append-only file. Too few replicas follow. The memory is full until keys expire.
+            "TRYAGAIN" | "BUSY" | "MISCONF" | "NOREPLICAS" | "OOM" => Self::Busy,
+            "NOAUTH" | "WRONGPASS" => Self::Password,
+            "NOPERM" => Self::Rights,
+            "ERR" => Self::of_text(error.detail().unwrap_or_default()),
+            // Such as `WRONGTYPE` and `CROSSSLOT`. A `NOSCRIPT` does not come here: the call is sent again with its script.
+            _ => Self::Refused,
+        }
     }
-}
 
-fn known(table: &[(&str, Failure)], is_it: impl Fn(&str) -> bool) -> Option<Failure> {
-    table.iter().find(|(name, _)| is_it(name)).map(|(_, failure)| *failure)
+    /// What an error with the code `ERR` says.
+    fn of_text(text: &str) -> Self {
+        let known = TEXTS.iter().find(|(beginning, _)| text.starts_with(beginning));
+        known.map_or(Self::Refused, |(_, failure)| *failure)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use Failure::{Broken, Busy, Password, Refused, Rights, Unfit};
+
     use super::*;
 
-    /// What becomes of a call, by what the server answers.
+    fn answered(line: &str) -> redis::RedisError {
+        match redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap() {
+            redis::Value::ServerError(error) => error.into(),
+            other => panic!("{other:?}"),
+        }
+    }
+
     #[test]
     fn a_failure_says_whether_connection_or_server_is_unfit() {
-        let answered = |line: &str| match redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap() {
-            redis::Value::ServerError(error) => redis::RedisError::from(error),
-            other => panic!("{other:?}"),
-        };
-        let of = |error: redis::RedisError, cluster| {
-            let failure = Failure::of(&error, cluster);
-            let error = RedisError::of(error, Arc::from("a"), &Arc::from("b"), cluster);
-            (failure, error.is_passing())
-        };
-        for (line, failure, is_passing) in [
-            ("READONLY You can't write against a read only replica.", Failure::Unfit, true),
-            ("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", Failure::Unfit, true),
-            ("CLUSTERDOWN The cluster is down", Failure::Unfit, true),
-            ("CLUSTERDOWN Hash slot not served", Failure::Unfit, true),
-            ("LOADING Redis is loading the dataset in memory", Failure::Unfit, true),
-            ("ERR internal error", Failure::Unfit, true),
+        for (line, failure) in [
+            ("READONLY You can't write against a read only replica.", Unfit),
+            ("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", Unfit),
+            ("CLUSTERDOWN Hash slot not served", Unfit),
+            ("LOADING Redis is loading the dataset in memory", Unfit),
+            ("ERR internal error", Unfit),
             (
                 "ERR Script attempted to access a non local key in a cluster node script: 2f3c, on @user_script:1.",
-                Failure::Unfit,
-                true,
+                Unfit,
             ),
-            ("TRYAGAIN Multiple keys request during rehashing of slot", Failure::Busy, true),
-            ("BUSY Redis is busy running a script.", Failure::Busy, true),
-            ("MISCONF Errors writing to the AOF file: No space left on device", Failure::Busy, true),
-            ("NOREPLICAS Not enough good replicas to write.", Failure::Busy, true),
-            ("OOM command not allowed when used memory > 'maxmemory'.", Failure::Busy, true),
-            ("ERR max number of clients reached", Failure::Busy, true),
-            ("NOAUTH Authentication required.", Failure::Password, true),
-            ("WRONGPASS invalid username-password pair or user is disabled.", Failure::Password, true),
-            ("NOPERM User default has no permissions to run the 'eval' command", Failure::Rights, true),
-            ("ERR ACL failure in script: User x has no permissions to run the 'set' command", Failure::Rights, true),
-            ("ERR The user executing the script can't run this command or subcommand", Failure::Rights, true),
-            ("NOSCRIPT No matching script.", Failure::Refused, false),
-            ("WRONGTYPE Operation against a key holding the wrong kind of value", Failure::Refused, false),
-            ("CROSSSLOT Keys in request don't hash to the same slot", Failure::Refused, false),
-            ("ERR Script attempted to access keys that do not hash to the same slot", Failure::Refused, false),
-            ("ERR unknown command 'TIME'", Failure::Refused, false),
-            ("ERR value is not an integer or out of range", Failure::Refused, false),
-            ("MINE own", Failure::Refused, false),
+            ("TRYAGAIN Multiple keys request during rehashing of slot", Busy),
+            ("BUSY Redis is busy running a script.", Busy),
+            ("MISCONF Errors writing to the AOF file: No space left on device", Busy),
+            ("NOREPLICAS Not enough good replicas to write.", Busy),
+            ("OOM command not allowed when used memory > 'maxmemory'.", Busy),
+            ("ERR max number of clients reached", Busy),
+            ("NOAUTH Authentication required.", Password),
+            ("WRONGPASS invalid username-password pair or user is disabled.", Password),
+            ("NOPERM User default has no permissions to run the 'eval' command", Rights),
+            ("ERR ACL failure in script: User x has no permissions to run the 'set' command", Rights),
+            ("ERR The user executing the script can't run this command or subcommand", Rights),
+            ("NOSCRIPT No matching script.", Refused),
+            ("WRONGTYPE Operation against a key holding the wrong kind of value", Refused),
+            ("CROSSSLOT Keys in request don't hash to the same slot", Refused),
+            ("ERR Script attempted to access keys that do not hash to the same slot", Refused),
+            ("ERR unknown command 'TIME'", Refused),
+            ("MINE own", Refused),
         ] {
             for cluster in [false, true] {
-                assert_eq!(of(answered(line), cluster), (failure, is_passing), "{line}, cluster: {cluster}");
+                let error = answered(line);
+                assert_eq!(Failure::of(&error, cluster), failure, "{line}, cluster: {cluster}");
+                let error = RedisError::of(error, Arc::from("a"), &Arc::from("b"), cluster);
+                assert_eq!(error.is_passing(), failure != Refused, "{line}");
             }
         }
         for line in ["MOVED 3999 127.0.0.1:6381", "ASK 3999 127.0.0.1:6381"] {
-            assert_eq!(of(answered(line), true), (Failure::Unfit, true));
-            assert_eq!(of(answered(line), false), (Failure::Refused, false), "the configuration says: no cluster");
+            assert_eq!(Failure::of(&answered(line), true), Unfit);
+            assert_eq!(Failure::of(&answered(line), false), Refused, "the configuration says: no cluster");
         }
-        let of_client: [(redis::RedisError, Failure); 2] = [
-            (io::Error::from(io::ErrorKind::TimedOut).into(), Failure::Broken),
-            ((ErrorKind::AuthenticationFailed, "no").into(), Failure::Password),
-        ];
-        for (error, failure) in of_client {
-            assert_eq!(of(error, false), (failure, true));
-        }
+        assert_eq!(Failure::of(&io::Error::from(io::ErrorKind::TimedOut).into(), false), Broken);
+        assert_eq!(Failure::of(&(ErrorKind::AuthenticationFailed, "no").into(), false), Password);
     }
 }

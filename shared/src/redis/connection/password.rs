@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_config::SdkConfig;
-use serde::Deserialize;
+use serde_json::Value;
 
 use crate::secret::Secret;
 
@@ -18,18 +18,13 @@ const READ_EVERY: Duration = Duration::from_secs(1);
 /// A secret that has the password.
 pub(super) struct Password(Secret<String>);
 
-/// What stands in the secret.
-#[derive(Deserialize)]
-struct Content {
-    password: String,
-}
-
 impl Password {
     pub(super) fn new(id: String, aws: &SdkConfig) -> Self {
-        let parse = |text: &str| match serde_json::from_str(text) {
-            Ok(Content { password }) => Ok(password),
-            // The error would show what stands in it.
-            Err(_) => Err("the secret has no field `password`".to_owned()),
+        let parse = |text: &str| {
+            let content: Option<Value> = serde_json::from_str(text).ok();
+            let password = content.as_ref().and_then(|content| content["password"].as_str());
+            // The parser's error would show what stands in it.
+            password.map(str::to_owned).ok_or_else(|| "the secret has no field `password`".to_owned())
         };
         Self(Secret::stored(aws, id, parse))
     }

@@ -1,9 +1,6 @@
-//! Whom TLS trusts. It is read once, and all connections share it: a handshake that reads the system's certificates takes
-//! milliseconds more.
-
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::CertificateDer;
@@ -46,68 +43,48 @@ impl From<String> for Authorities {
 impl Authorities {
     /// Reads the certificates, except the system's.
     pub fn check(&self) -> Result<(), RedisConfigError> {
-        self.certificates().map(drop)
+        if *self == Self::System { Ok(()) } else { self.roots().map(drop) }
     }
 
-    /// The certificates; `None`: the system's.
-    fn certificates(&self) -> Result<Option<RootCertStore>, RedisConfigError> {
-        match self {
-            Self::System => Ok(None),
-            Self::Amazon => parsed(AMAZON.as_bytes()).map(Some),
-            Self::Pem(text) => parsed(text.as_bytes()).map(Some),
+    fn roots(&self) -> Result<RootCertStore, RedisConfigError> {
+        let pem = match self {
+            Self::System => return systems(),
+            Self::Amazon => AMAZON.into(),
+            Self::Pem(text) => text.clone().into_bytes(),
             Self::File(path) => {
-                let read = std::fs::read(path);
-                let bytes = read.map_err(|source| RedisConfigError::CaFile { path: path.clone(), source })?;
-                parsed(&bytes).map(Some)
+                std::fs::read(path).map_err(|source| RedisConfigError::CaFile { path: path.clone(), source })?
             }
+        };
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(&pem) {
+            roots.add(certificate.map_err(invalid)?).map_err(invalid)?;
         }
-    }
-}
-
-fn parsed(pem: &[u8]) -> Result<RootCertStore, RedisConfigError> {
-    let invalid = |source| RedisConfigError::Authorities { source };
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(pem) {
-        let certificate = certificate.map_err(|error| invalid(io::Error::other(error)))?;
-        roots.add(certificate).map_err(|error| invalid(io::Error::other(error)))?;
-    }
-    if roots.is_empty() { Err(invalid(io::Error::other("there is no certificate"))) } else { Ok(roots) }
-}
-
-/// The TLS of all connections of a process.
-pub(super) struct Tls {
-    /// `None`: the system's, read when the first connection needs them.
-    roots: Option<RootCertStore>,
-    config: OnceLock<Arc<ClientConfig>>,
-}
-
-impl Tls {
-    pub(super) fn new(authorities: &Authorities) -> Result<Self, RedisConfigError> {
-        Ok(Self { roots: authorities.certificates()?, config: OnceLock::new() })
+        if roots.is_empty() { Err(invalid(io::Error::other("there is no certificate"))) } else { Ok(roots) }
     }
 
-    /// It also remembers sessions, so that a second handshake with a server is cheaper for both sides.
-    pub(super) fn config(&self) -> io::Result<Arc<ClientConfig>> {
-        if let Some(config) = self.config.get() {
-            return Ok(Arc::clone(config));
-        }
-        let roots = self.roots.clone().map_or_else(systems, Ok)?;
+    /// TLS that trusts them. It remembers sessions, so that a second handshake with a server is cheaper for both sides. Make it once
+    /// for all connections: to read the system's certificates takes milliseconds.
+    pub(super) fn tls(&self) -> io::Result<Arc<ClientConfig>> {
         let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(io::Error::other)?
-            .with_root_certificates(roots)
+            .with_root_certificates(self.roots().map_err(io::Error::other)?)
             .with_no_client_auth();
-        Ok(Arc::clone(self.config.get_or_init(|| Arc::new(config))))
+        Ok(Arc::new(config))
     }
 }
 
+fn invalid(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> RedisConfigError {
+    RedisConfigError::Authorities { source: io::Error::other(source) }
+}
+
 /// The system's certificates, except those that can't be understood.
-fn systems() -> io::Result<RootCertStore> {
+fn systems() -> Result<RootCertStore, RedisConfigError> {
     let mut found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(found.certs);
     match found.errors.pop() {
-        Some(error) if roots.is_empty() => Err(io::Error::other(error)),
+        Some(error) if roots.is_empty() => Err(invalid(error)),
         _ => Ok(roots),
     }
 }
@@ -118,28 +95,18 @@ mod tests {
 
     #[test]
     fn authorities_are_named_or_given_as_text_or_file() {
-        assert_eq!(Authorities::from("system".to_owned()), Authorities::System);
-        assert_eq!(Authorities::from("amazon".to_owned()), Authorities::Amazon);
-        assert_eq!(Authorities::from(AMAZON.to_owned()), Authorities::Pem(AMAZON.to_owned()));
-        assert_eq!(Authorities::from("/a/ca.pem".to_owned()), Authorities::File("/a/ca.pem".into()));
-        for (authorities, count) in [(Authorities::Amazon, 5), (Authorities::Pem(AMAZON.to_owned()), 5)] {
-            assert_eq!(authorities.certificates().unwrap().unwrap().len(), count);
+        for (text, authorities) in [
+            ("system", Authorities::System),
+            ("amazon", Authorities::Amazon),
+            (AMAZON, Authorities::Pem(AMAZON.to_owned())),
+            ("/a/ca.pem", Authorities::File("/a/ca.pem".into())),
+        ] {
+            assert_eq!(Authorities::from(text.to_owned()), authorities);
         }
-    }
-
-    #[test]
-    fn a_text_without_a_certificate_is_refused() {
+        assert_eq!(Authorities::Amazon.roots().unwrap().len(), 5);
         for text in ["", "no certificate", &AMAZON.replace("MII", "MIJ"), &AMAZON[..600]] {
-            let refused = Authorities::Pem(text.to_owned()).certificates();
+            let refused = Authorities::Pem(text.to_owned()).check();
             assert!(matches!(refused, Err(RedisConfigError::Authorities { .. })), "{text}");
-        }
-    }
-
-    #[test]
-    fn the_certificates_are_read_once() {
-        for authorities in [Authorities::System, Authorities::Amazon] {
-            let tls = Tls::new(&authorities).unwrap();
-            assert!(Arc::ptr_eq(&tls.config().unwrap(), &tls.config().unwrap()), "{authorities:?}");
         }
     }
 }

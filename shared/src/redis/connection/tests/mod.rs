@@ -4,7 +4,6 @@ mod cluster;
 mod sign_in;
 mod single;
 
-use std::error::Error;
 use std::time::{Duration, Instant};
 
 use redis::cmd;
@@ -25,29 +24,26 @@ fn connection(config: &RedisConfig) -> Connection {
 }
 
 fn incr(key: &str) -> Call {
-    let mut command = cmd("INCR");
-    command.arg(key);
-    command.into()
+    Call::from(cmd("INCR")).arg(key)
+}
+
+/// The same in a script.
+fn script(key: &str) -> Call {
+    Script::new("return redis.call('INCR', KEYS[1])").call(&[key])
 }
 
 fn get(key: &str) -> Call {
-    let mut command = cmd("GET");
-    command.arg(key);
-    command.into()
+    Call::from(cmd("GET")).arg(key)
 }
 
 /// The number of the server's connection that the call came over.
 async fn client_id(connection: &Connection) -> u64 {
-    let mut command = cmd("CLIENT");
-    command.arg("ID");
-    connection.run(&command.into()).await.unwrap()
+    connection.run(&Call::from(cmd("CLIENT")).arg("ID")).await.unwrap()
 }
 
-/// Runs `call` until it succeeds; how long that took.
-async fn recover(connection: &Connection, call: &Call) -> Duration {
-    let start = Instant::now();
+/// Runs `call` until it succeeds.
+async fn recover(connection: &Connection, call: &Call) {
     poll("the connection", async || connection.run::<i64>(call).await.ok()).await;
-    start.elapsed()
 }
 
 fn assert_unavailable<T: std::fmt::Debug>(result: &Result<T, RedisError>) {
@@ -55,30 +51,25 @@ fn assert_unavailable<T: std::fmt::Debug>(result: &Result<T, RedisError>) {
 }
 
 /// All that a log could show of an error.
-fn full_text(error: &dyn Error) -> String {
-    let mut text = format!("{error:?}");
-    let mut next = Some(error);
-    while let Some(error) = next {
-        text = format!("{text}: {error}");
-        next = error.source();
-    }
-    text
+fn full_text(error: &dyn std::error::Error) -> String {
+    format!("{error:?}: {}", crate::error_chain(error))
 }
 
 #[test]
 fn a_configuration_is_checked_and_hides_its_password() {
-    let wrong = Connection::new(&RedisConfig::new("redis://:hunter2@[nowhere")).unwrap_err();
+    let of = |urls: &str, cluster: bool| Connection::new(&RedisConfig { cluster, ..RedisConfig::new(urls) });
+    let wrong = of("redis://:hunter2@[nowhere", false).unwrap_err();
     assert!(matches!(wrong, RedisConfigError::Url { .. }) && !full_text(&wrong).contains("hunter2"), "{wrong:?}");
-    let config = RedisConfig::new("redis://user:hunter2@a,redis://user:hunter2@b");
-    assert!(!format!("{config:?}").contains("hunter2"));
-    assert!(matches!(Connection::new(&config), Err(RedisConfigError::SeveralUrls)));
+    for url in ["rediss://b/#insecure", "redis+unix:///socket"] {
+        assert!(matches!(of(url, false), Err(RedisConfigError::Url { .. })), "{url}");
+    }
+    let two = "redis://user:hunter2@a,redis://user:hunter2@b";
+    assert!(matches!(of(two, false), Err(RedisConfigError::SeveralUrls)));
+    assert!(!format!("{:?}{:?}", RedisConfig::new(two), of(two, true).unwrap()).contains("hunter2"));
     for other in ["redis://user:hunter3@b", "redis://b", "rediss://user:hunter2@b", "redis://user:hunter2@b/1"] {
-        let url = format!("redis://user:hunter2@a,{other}");
-        let unlike = Connection::new(&RedisConfig { cluster: true, ..RedisConfig::new(url) });
+        let unlike = of(&format!("redis://user:hunter2@a,{other}"), true);
         assert!(matches!(unlike, Err(RedisConfigError::Url { .. })), "{other}");
     }
-    let cluster = Connection::new(&RedisConfig { cluster: true, ..config }).unwrap();
-    assert!(!format!("{cluster:?}").contains("hunter2"));
     let no_ca = RedisConfig { ca: Authorities::File("/nowhere.pem".into()), ..RedisConfig::new("rediss://a") };
     assert!(matches!(Connection::new(&no_ca), Err(RedisConfigError::CaFile { .. })));
 }
