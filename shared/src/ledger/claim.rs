@@ -294,10 +294,9 @@ fn writes(terms: &Terms, user: &UserId, claim: &Claim, by: Option<&Signer>) -> R
         let wins = limit.wins.map(|wins| (items::WINS, wins.checked_sub(1).map(u64::from)));
         let left = |most: Amount| most.checked_sub(claim.amount).map(Amount::minor_units);
         let amounts = limit.amount.map(|most| (items::WON_AMOUNT, left(most)));
-        // Nobody meets the second bound: the slip alone is more than the limit allows.
-        let bound = |(name, most): (_, Option<u64>)| {
-            most.map_or(Bound::AtLeast(items::WINS, u64::MAX), |most| Bound::AtMost(name, most))
-        };
+        // A bound that never holds: the slip alone is more than the limit allows.
+        let impossible = || Bound::AtLeast(items::WINS, u64::MAX);
+        let bound = |(name, most): (_, Option<u64>)| most.map_or_else(impossible, |most| Bound::AtMost(name, most));
         writes.push(Write::Add {
             key: keys::won(user, &terms.sender, &limit.key),
             deltas: vec![(items::WINS, 1), (items::WON_AMOUNT, amount)],

@@ -80,7 +80,7 @@ impl<T: Table> Ledger<T> {
     /// twice changes nothing, since decisions never change, and the first time stays.
     pub async fn mark_settled(&self, terms: &Terms, summary: &Summary, at: Timestamp) -> Result<(), LedgerError> {
         let best = summary.best.as_ref();
-        let closing = SettledItem {
+        let sums = SettledItem {
             settled_at: at,
             claimed_count: summary.claimed_count,
             claimed_amount: summary.claimed_amount,
@@ -90,7 +90,7 @@ impl<T: Table> Ledger<T> {
             best_user: best.map(|best| best.user.clone()),
             best_amount: best.map(|best| best.amount),
         };
-        let mut set = items::write(&closing)?;
+        let mut set = items::write(&sums)?;
         set.insert(items::STATUS.to_owned(), serde_dynamo::AttributeValue::S(items::SETTLED.to_owned()));
         // A packet is in the index until it is settled. If it is not there, it was settled before.
         let expect = Expect::Has(keys::DUE_SHARD);

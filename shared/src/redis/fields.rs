@@ -53,9 +53,10 @@ fields! {
     /// The digest of the passphrase, in hexadecimal. Set by load, never changed. Missing: the packet has none.
     PASSPHRASE, "passphrase", "#w";
 
-    /// The answer to users without a claim or hold when there is no slip, as `grab.lua` gives it: with `s`, `e` or `c`. Set by close, by the
-    /// load of a closed packet, and by the load or reconcile that knows the last decision or a refund. Also set by the grab that finds every
-    /// slip taken; then load, release, reconcile and tidy delete it once one is free again. Missing: the answer depends on the counts.
+    /// The answer to users without a claim or hold when there is no slip, as `grab.lua` gives it: with `s`, `e` or `c`. Set by close and by
+    /// the load of a closed packet. Set by the load or reconcile that knows the last decision, and by the reconcile that meets a refund.
+    /// Also set by the grab that finds every slip taken; then load, release, reconcile and tidy delete it once one is free again.
+    /// Missing: the answer depends on the counts.
     WORD, "word", "#s";
 
     /// Number of holds: the outbox is empty at `0`. Set by load, raised by grab, counted down by reconcile and release, counted anew by

@@ -155,7 +155,8 @@ impl<S: Server> HotStore for RedisStore<S> {
             for decision in decisions {
                 call = call.arg(decision_text(decision));
             }
-            // The script needs no others: their decision confirms them, is in another call, or is still to come.
+            // Only the holds whose slip a decision of this call gives to another user or back. Other decisions confirm their holds, are in
+            // another call, or are still to come.
             let owners: HashMap<u32, &Owner> =
                 decisions.iter().map(|decision| (decision.slip, &decision.owner)).collect();
             let gives_way = |hold: &&Hold| owners.get(&hold.slip).is_some_and(|owner| owner.user() != Some(&hold.user));

@@ -59,7 +59,7 @@ impl<T: Table, H: HotStore> Loader<T, H> {
         if self.stores.clock.now() >= terms.expires_at {
             return Ok(Ensured::Expired(terms));
         }
-        // This process's clock may be slow. A part that is there tells the time by which it expires: that needs no lease.
+        // This process's clock may be slow. The state of a loaded part has the hot store's time, and to read it needs no lease.
         if self.stores.hot.report(part).await?.is_some_and(|report| report.now >= terms.expires_at) {
             return Ok(Ensured::Expired(terms));
         }

@@ -6,7 +6,7 @@ use crate::domain::{PartId, Timestamp};
 use crate::ports::{HotStore, Table};
 use crate::service::{Failure, Stores};
 
-/// How long the last winner waits for the note. Settle makes it up.
+/// How long the last winner waits for the note. Else settle writes it.
 const NOTE_MAX: Duration = Duration::from_millis(200);
 
 /// Notes once in the ledger that a packet is sold out, when the hot store knows its last decision. The table's stream makes an event of it.

@@ -56,7 +56,7 @@ for i = 5, 4 + count do
     local was_known = has_bitmap and call('SETBIT', known, number - first, 1) == 1
     if is_new and not was_known then news = news + 1 end
     decided[number] = true
-    -- A rollback may have made it free; then it is soon to be taken, near the end.
+    -- A rollback may have made it free. Then it was among the next to be taken, so the search begins at the tail.
     if own_hold ~= slip then call('LREM', free, '-1', slip) end
   end
   if own_hold then
@@ -79,7 +79,7 @@ for i = 5 + count, #ARGV do
 end
 
 -- The smaller count is right if the hash or the bitmap alone was rolled back: a part never counts as final too early. Without a bitmap it is
--- 0. Then no word stays that says the part is full, and the loser after the last slip has both made anew.
+-- 0. Then no word stays that says the part is full, and the loser after the last slip has bitmap and list made anew.
 local known_count = math.min(call('BITCOUNT', known), old_known_count + news)
 local is_final = known_count == tonumber(slip_count)
 local fields = {'$held_count', held, '$known_count', known_count}

@@ -25,7 +25,7 @@ if call('HINCRBY', part, '$held_count', '-1') == 0 then
 end
 -- One hold fewer: not every slip is taken.
 if (word or ''):sub(1, 1) == 's' then call('HDEL', part, '$word') end
--- A bitmap that is lost knows of no decision. The ledger then refuses the claim of whoever gets the slip.
+-- A bitmap that is lost knows of no decision. The ledger then refuses the claim of the user who gets the slip.
 if not (word and word:sub(1, 1) == 'c') and call('GETBIT', known, slip - first) == 0 then
   call('LPUSH', free, slip)
   call('PEXPIREAT', free, expires)

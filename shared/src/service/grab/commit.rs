@@ -38,8 +38,7 @@ struct Request {
 struct Committing<T> {
     ledger: Arc<Ledger<T>>,
     transactions_max: usize,
-    /// When the transaction began that is the last to begin of those that were not late. One that is late and began before it is stuck: not
-    /// the ledger is slow, but an item of one of its claims.
+    /// When the newest transaction began that was not late. A late one that began earlier is stuck on an item: the ledger itself is not slow.
     in_time: watch::Sender<Instant>,
 }
 

@@ -206,7 +206,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
                     Pass::InDoubt { why, .. } => {
                         crash_point!("grab.in_doubt");
                         let claim = self.own_claims.claim_of(&grabber.user, id).await?;
-                        return Ok(claim.map_or_else(|| no_slip(why), replayed));
+                        return Ok(claim.map_or_else(|| no_slip(why), grabbed_before));
                     }
                     Pass::Again => {}
                 }
@@ -231,7 +231,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         if let Some(why) = why
             && let Ok(Ok(claim)) = timeout(timeouts::CLAIM_READ, self.own_claims.claim_of(user, id)).await
         {
-            return Ok(Some(claim.map_or_else(|| no_slip(why), replayed)));
+            return Ok(Some(claim.map_or_else(|| no_slip(why), grabbed_before)));
         }
         let mut refusal = match asker {
             Some(asker) => self.ticket_refusal(id, user, &asker).await,
@@ -244,7 +244,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
             return Ok(None);
         }
         let claim = self.own_claims.claim_of(user, id).await?;
-        claim.map_or(refusal, |claim| Ok(Some(replayed(claim))))
+        claim.map_or(refusal, |claim| Ok(Some(grabbed_before(claim))))
     }
 
     /// What a user without a claim is answered if they have no valid ticket, or must wait for their turn.
@@ -289,10 +289,10 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         for part in PartId::probe_order(id, &grabber.user).filter(|part| parts.has(part)) {
             let (word, is_certain) = match self.prober.probe(part, grabber.clone()).await? {
                 None => return Box::pin(self.load(part, grabber)).await,
-                Some(GrabAnswer::Confirmed(claim)) => return Ok(Pass::Done(replayed(claim))),
+                Some(GrabAnswer::Confirmed(claim)) => return Ok(Pass::Done(grabbed_before(claim))),
                 Some(GrabAnswer::Held { slip, left, fresh }) => {
-                    let taken = Box::pin(self.take(part, slip, left, &grabber.user, !fresh)).await;
-                    return taken.map_err(|failure| failure.holding(slip));
+                    let answered = Box::pin(self.answer_hold(part, slip, left, &grabber.user, !fresh)).await;
+                    return answered.map_err(|failure| failure.holding(slip));
                 }
                 Some(GrabAnswer::NotStarted { starts_at, left }) => {
                     let retry_after = left + self.stores.entropy.part_of(self.start_spread);
@@ -332,9 +332,16 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         }
     }
 
-    /// Brings to the ledger a slip that was held for a user when so much was left until the expiry: only then is it theirs. `again`: an earlier
-    /// request held it.
-    async fn take(&self, part: PartId, slip: u32, left: Duration, user: &UserId, again: bool) -> Result<Pass, Failure> {
+    /// Answers a user for whom a slip was held when `left` was left until the expiry. Unless winners are answered on the hot store's word, it
+    /// commits the claim first. `replayed`: an earlier request held the slip.
+    async fn answer_hold(
+        &self,
+        part: PartId,
+        slip: u32,
+        left: Duration,
+        user: &UserId,
+        replayed: bool,
+    ) -> Result<Pass, Failure> {
         let terms = self.stores.packets.terms(part.packet).await?;
         let terms = terms.ok_or_else(|| Failure::defect(format!("{part}: a hold of a packet that does not exist")))?;
         let hold = Hold { slip, user: user.clone(), at: terms.expires_at.before(left) };
@@ -344,9 +351,9 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         };
         let claim = Claim { slip: hold.slip, amount, at: hold.at };
         if terms.ack == AckMode::Redis {
-            return Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed: again }));
+            return Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed }));
         }
-        Box::pin(self.commit(part, &terms, hold, claim, again)).await
+        Box::pin(self.commit(part, &terms, hold, claim, replayed)).await
     }
 
     /// Commits a claim to the ledger.
@@ -356,7 +363,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         terms: &Arc<Terms>,
         hold: Hold,
         claim: Claim,
-        again: bool,
+        replayed: bool,
     ) -> Result<Pass, Failure> {
         crash_point!("grab.before_claim");
         let begun = Instant::now();
@@ -367,19 +374,19 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         match outcome {
             ClaimOutcome::Committed => {
                 self.reconcile(part, terms, decisions, hold).await;
-                Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed: again }))
+                Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed }))
             }
             ClaimOutcome::Already(own) => {
                 self.reconcile(part, terms, decisions, hold).await;
                 // Settle may have committed this very hold.
-                Ok(Pass::Done(GrabOutcome::Grabbed { replayed: again || own != claim, claim: own }))
+                Ok(Pass::Done(GrabOutcome::Grabbed { replayed: replayed || own != claim, claim: own }))
             }
             ClaimOutcome::AlreadyAndTaken(claim, _) => {
                 // The answer stands whether or not the hot store can be repaired now.
                 if let Err(failure) = self.loader.repair(part, terms, &decisions, hold).await {
                     tracing::warn!(%part, error = crate::error_chain(&failure), "a part was not repaired");
                 }
-                Ok(Pass::Done(replayed(claim)))
+                Ok(Pass::Done(grabbed_before(claim)))
             }
             ClaimOutcome::Refused(why) => {
                 // Else settle does it.
@@ -407,7 +414,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
             return Err(Failure::defect(format!("{part}: a hold of slip {}", hold.slip)));
         };
         self.reconcile(part, terms, vec![claim.decision(&hold.user)], hold).await;
-        Ok(replayed(claim))
+        Ok(grabbed_before(claim))
     }
 
     /// Applies decisions to the hot store. If it cannot be reached, the answer stands all the same, and settle reconciles later.
@@ -430,7 +437,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
     /// Answers from the ledger for an expired packet that the hot store has forgotten.
     async fn expired_and_forgotten(&self, terms: &Terms, grabber: &Grabber) -> Result<GrabOutcome, Failure> {
         if let Some(claim) = self.own_claims.claim_of(&grabber.user, terms.id).await? {
-            return Ok(replayed(claim));
+            return Ok(grabbed_before(claim));
         }
         if let Err(refusal) = terms.guard.check(&grabber.user, grabber.passphrase) {
             return Ok(GrabOutcome::Refused(refusal));
@@ -443,14 +450,14 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
             }
             // It may have been settled since the user's claim was read: read it once more.
             if let Some(claim) = self.own_claims.claim_of(&grabber.user, terms.id).await? {
-                return Ok(replayed(claim));
+                return Ok(grabbed_before(claim));
             }
         }
         Ok(GrabOutcome::Expired)
     }
 }
 
-const fn replayed(claim: Claim) -> GrabOutcome {
+const fn grabbed_before(claim: Claim) -> GrabOutcome {
     GrabOutcome::Grabbed { claim, replayed: true }
 }
 

@@ -48,8 +48,8 @@ pub struct RunReport {
     pub due_left: u64,
     /// For how many seconds the oldest of them has been past both, or closed. 0 if there is none; a closed one counts once it was read.
     pub oldest_due_s: u64,
-    /// For how many seconds the oldest pending withdrawal has been pending, 0 if there is none; `null`: it is for another run to tell, or
-    /// the ledger did not say.
+    /// For how many seconds the oldest pending withdrawal has been pending, 0 if there is none. Pending parts do not count here. `null`: it
+    /// is for another run to tell, or the ledger did not say.
     pub oldest_pending_s: Option<u64>,
 }
 

@@ -216,7 +216,8 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
             }
         }
         if decisions.iter().any(|decision| decision.owner == Owner::Refunded) {
-            // The hot store went back to before a refund. It receives all decisions of the part, or it would hold more of these slips.
+            // The hot store went back to before a refund. It receives all decisions of the part, or it would give out
+            // further refunded slips.
             decisions.extend(self.stores.ledger.decisions(part.packet, part.slips(terms.count)).await?);
         }
         crash_point!("settle.before_reconcile");

@@ -1,5 +1,5 @@
-//! Refunds of expired and of closed packets. Packets of one part come first. Larger ones follow in portions, so that no packet keeps others
-//! waiting.
+//! Refunds of expired and of closed packets. In each due shard, those of one part come one after another. Those of several parts get
+//! portions beside them, so that no packet keeps others waiting.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -38,9 +38,9 @@ struct Unsettled {
     sender: Option<UserId>,
     /// Whether it lets others go first, if a store did not answer for another packet of its sender.
     gives_way: bool,
-    /// Whether winners are answered on the hot store's word. Then nothing is refunded before the hot store knows of a close and was
-    /// drained; else that only spares winners a race with the refund.
-    has_promises: bool,
+    /// Whether winners are answered on the hot store's word. If so, nothing is refunded before the hot store knows of a close and was
+    /// drained. If not, both are done too, for a closed packet, but only to spare winners a race with the refund.
+    is_ack_redis: bool,
     /// Whether the operator has closed it.
     is_closed: bool,
     /// Slips of parked holds, which must not be refunded.
@@ -106,7 +106,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
     }
 
     /// The due packets of one part in a due shard: closed ones first, then expired ones, the earliest first. Hands over the large ones. It
-    /// reads the index to its end before anything is refunded, so that small packets keep no large one waiting.
+    /// reads the index to its end before a small packet of this shard is refunded, so that these keep no large one waiting.
     async fn find_due(&self, shard: u32, run: &Run, large: &UnboundedSender<Due>) -> Result<Vec<Due>, Failure> {
         let (mut small, mut found, mut last) = (Vec::new(), 0, None);
         while found < DUE_MAX {
@@ -157,7 +157,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
             step,
             sender,
             gives_way: false,
-            has_promises: false,
+            is_ack_redis: false,
             is_closed: false,
             withheld,
             report,
@@ -239,7 +239,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
             match packet.step {
                 Step::Read => {}
                 Step::Close(index) => {
-                    let is_told = self.close(packet.has_promises, &terms, part(index)).await?;
+                    let is_told = self.close(packet.is_ack_redis, &terms, part(index)).await?;
                     if is_told {
                         packet.go_on(index, Step::Close, Step::Drain(0));
                     } else {
@@ -287,11 +287,11 @@ impl<T: Table, H: HotStore> Settle<T, H> {
             return Ok(Some(Portion::Later));
         }
         packet.sender = Some(found.terms.sender.clone());
-        packet.has_promises = found.terms.ack == AckMode::Redis;
+        packet.is_ack_redis = found.terms.ack == AckMode::Redis;
         packet.is_closed = found.closed.is_some();
         packet.step = match found.closed {
             Some(_) => Step::Close(0),
-            None if packet.has_promises => Step::Drain(0),
+            None if packet.is_ack_redis => Step::Drain(0),
             None => Step::Refund(0),
         };
         self.stores.packets.remember(found);
@@ -300,10 +300,10 @@ impl<T: Table, H: HotStore> Settle<T, H> {
 
     /// Tells the hot store that a packet is closed: from then on a part gives out no slip. Returns whether the part knows. Without promises
     /// the refund goes on even if the hot store does not answer, because the ledger decides each slip.
-    async fn close(&self, has_promises: bool, terms: &Terms, part: PartId) -> Result<bool, Failure> {
+    async fn close(&self, is_ack_redis: bool, terms: &Terms, part: PartId) -> Result<bool, Failure> {
         crash_point!("refund.before_close");
         match self.closer.close_part(part, terms).await {
-            Err(failure) if !has_promises => {
+            Err(failure) if !is_ack_redis => {
                 tracing::warn!(%part, error = crate::error_chain(&failure), "refunded without telling the hot store");
                 Ok(false)
             }
@@ -315,13 +315,13 @@ impl<T: Table, H: HotStore> Settle<T, H> {
     /// Notes the slips of parked holds that are promises. Returns whether it persisted something.
     async fn drain(&self, packet: &mut Unsettled, part: PartId, run: &Run) -> Result<bool, Failure> {
         let drained = match self.outboxes.drain(part, Duration::ZERO, run.deadline).await {
-            Err(failure) if !packet.has_promises => {
+            Err(failure) if !packet.is_ack_redis => {
                 tracing::warn!(%part, error = crate::error_chain(&failure), "refunded without draining");
                 return Ok(false);
             }
             drained => drained?,
         };
-        if packet.has_promises {
+        if packet.is_ack_redis {
             if drained.waiting > 0 {
                 return Err(Failure::unavailable("slips of a packet that is over are still to be persisted"));
             }
@@ -428,8 +428,8 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         Ok(())
     }
 
-    /// Applies the decisions of a settled part. Whatever is still held there gives way to them. A part that was not told of a close is told
-    /// now: to nobody else would it come again.
+    /// Applies the decisions of a settled part. Whatever is still held there gives way to them. A part that does not know of a close is closed
+    /// now, because nobody returns to a settled packet.
     async fn reconcile_part(
         &self,
         is_closed: bool,

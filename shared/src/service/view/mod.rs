@@ -13,7 +13,7 @@
 //! | the end and the sums of a settled packet | for ever |
 //! | the sums of a packet whose slips are all decided | for ever; its end is read for each view |
 //! | a group of 64 slips that are all decided | for ever |
-//! | another group, for sums while the packet is open | for a second, of a large packet up to 25 |
+//! | another group, for sums while the packet is open | for a second for each 64 groups to read, so up to 25 |
 //! | another group, for all else | as long, but only until a part knows a decision that it lacks |
 //! | the newest packets with a key of a limit, for the next round | for a second |
 

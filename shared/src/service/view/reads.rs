@@ -63,8 +63,8 @@ impl<T: Table, H: HotStore> Reads<T, H> {
 
     /// What all viewers see of the packet with these terms. Those who ask at the same time share the reads.
     pub async fn shared(self: &Arc<Self>, terms: &Arc<Terms>) -> Result<Arc<Shared>, Failure> {
-        if let Some(known) = self.decided.get(&terms.id).filter(|known| known.end.is_settled) {
-            return Ok(known);
+        if let Some(cached) = self.decided.get(&terms.id).filter(|cached| cached.end.is_settled) {
+            return Ok(cached);
         }
         let (this, of) = (Arc::clone(self), Arc::clone(terms));
         self.in_flight
@@ -73,13 +73,13 @@ impl<T: Table, H: HotStore> Reads<T, H> {
             .unwrap_or_else(|| Err(lost()))
     }
 
-    /// The same for one viewer, who may have read the packet's own item already.
+    /// Reads this without sharing. `item`: the packet's own item, if the caller has read it already.
     pub async fn read(self: &Arc<Self>, terms: &Terms, item: Option<Packet>) -> Result<Arc<Shared>, Failure> {
         // This comes before all other reads, so that a packet shown as over was read after its end.
         let now = self.stores.clock.now();
-        let known = self.decided.get(&terms.id).map(|known| known.summary.clone());
+        let cached = self.decided.get(&terms.id).map(|cached| cached.summary.clone());
         let is_settled = item.as_ref().is_some_and(|item| item.settled.is_some());
-        let counted = if known.is_some() || is_settled { Counted::nothing() } else { self.ask(terms, now).await };
+        let counted = if cached.is_some() || is_settled { Counted::nothing() } else { self.ask(terms, now).await };
         let is_past = now >= terms.expires_at || counted.is_past;
         let was_open = || self.open_at.get(&terms.id).is_some_and(|at| at.elapsed() < OPEN_LIFE);
         let item = match item {
@@ -88,7 +88,7 @@ impl<T: Table, H: HotStore> Reads<T, H> {
             item => item,
         };
         let end = item.as_ref().map_or(End { is_past, ..End::default() }, |item| End::of(item, is_past));
-        if let Some(summary) = item.and_then(|item| item.settled).or(known) {
+        if let Some(summary) = item.and_then(|item| item.settled).or(cached) {
             return Ok(self.keep(terms.id, Shared::decided(end, summary)));
         }
         let (counted, need) = if end.is_over() || counted.may_be_all(terms.count) {
@@ -157,15 +157,15 @@ impl<T: Table, H: HotStore> Reads<T, H> {
     ) -> Result<Groups, Failure> {
         let life = GROUP_LIFE * u32::try_from(numbers.len().div_ceil(GROUPS_A_SECOND)).unwrap_or(u32::MAX);
         let group = |number| async move {
-            let (key, known) = ((terms.id, number), counted.known.group(number));
-            if let Some(group) = self.groups.get(&key).filter(|group| group.is_usable(known, need, life)) {
+            let (key, known_bits) = ((terms.id, number), counted.known.group(number));
+            if let Some(group) = self.groups.get(&key).filter(|group| group.is_usable(known_bits, need, life)) {
                 return Ok::<_, Failure>((number, group));
             }
             let (this, size) = (Arc::clone(self), SLIPS_PER_KEY.min(terms.count - number * SLIPS_PER_KEY));
             let read = move || async move {
                 let read_at = Instant::now();
                 let decisions = this.stores.ledger.decisions_of_group(key.0, number).await?;
-                let group = Arc::new(Group::new(decisions, size, known, read_at));
+                let group = Arc::new(Group::new(decisions, size, known_bits, read_at));
                 this.groups.insert(key, Arc::clone(&group));
                 Ok(group)
             };

@@ -66,8 +66,8 @@ pub struct Group {
     decisions: Vec<Decision>,
     /// Whether all of them are decided.
     is_decided: bool,
-    /// The slips that the read settled: those that are decided, and those of which a part knew a decision before that the ledger lacks.
-    asked: u64,
+    /// The slips for which this read is an answer: it found their decision, or began after a part knew of one.
+    answered: u64,
     read_at: Instant,
 }
 
@@ -75,8 +75,8 @@ impl Group {
     /// What a read of `size` slips found that began at `read_at`, after the parts had said that they know the decisions of the slips
     /// `known`.
     pub fn new(decisions: Vec<Decision>, size: u32, known: u64, read_at: Instant) -> Self {
-        let asked = decisions.iter().fold(known, |bits, decision| bits | bit(decision.slip));
-        Self { is_decided: decisions.len() == size as usize, decisions, asked, read_at }
+        let answered = decisions.iter().fold(known, |bits, decision| bits | bit(decision.slip));
+        Self { is_decided: decisions.len() == size as usize, decisions, answered, read_at }
     }
 
     /// Its claims, in slip order.
@@ -91,7 +91,7 @@ impl Group {
 
     /// Whether it is used again for `need`, at most for `life`, while the parts know the decisions of the slips `known`.
     pub fn is_usable(&self, known: u64, need: Need, life: Duration) -> bool {
-        let is_current = need == Need::Sums || known & !self.asked == 0;
+        let is_current = need == Need::Sums || known & !self.answered == 0;
         self.is_decided || is_current && self.read_at.elapsed() < life
     }
 }
@@ -180,9 +180,9 @@ impl Counted {
     pub fn beyond(&self, groups: &Groups) -> Vec<u32> {
         let mut beyond: Vec<u32> = self.promises.iter().map(|promise| promise.slip).collect();
         for (number, known) in (0..).zip(&self.known.0) {
-            let asked = groups.get(&number).map_or(0, |group| group.asked);
+            let answered = groups.get(&number).map_or(0, |group| group.answered);
             let slips = number * SLIPS_PER_KEY..(number + 1) * SLIPS_PER_KEY;
-            beyond.extend(slips.filter(|slip| known & !asked & bit(*slip) != 0));
+            beyond.extend(slips.filter(|slip| known & !answered & bit(*slip) != 0));
         }
         beyond
     }
@@ -238,8 +238,8 @@ impl Shared {
         Self { end, summary, is_decided: false, in_sums, counted, promises }
     }
 
-    /// What a viewer sees at `now`, whose claim was read after the rest: settle makes claims of promises. Their own claim counts even if
-    /// no part knows of it yet.
+    /// What a viewer sees at `now`. Their own claim is read last, because a promise may have become one. It counts even if no part knows of
+    /// it yet.
     pub fn for_viewer(
         &self,
         viewer: Option<&UserId>,
