@@ -10,9 +10,9 @@ use crate::protocol::{Call, Reply};
 /// The next step of a run of settle.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Settle {
-    /// Read the pending parts (`empty_partition`).
+    /// Read the pending parts (`visit`).
     Ready,
-    /// Read the outbox of the next part (`drain`).
+    /// Read the outbox of the next part (`persist_part`).
     Outbox {
         /// The parts still to drain.
         parts: Set,
@@ -29,7 +29,7 @@ pub enum Settle {
     Reconcile(Drain),
     /// Read the outbox again: a packet is refunded only once it is empty.
     IsEmpty(Drain),
-    /// Read the packet, once it is past its expiry and the grace, or closed (`begin`).
+    /// Read the packet, once it is past its expiry and the grace, or closed (`first_step`).
     Packet,
     /// It is closed: close its parts.
     Close(Closing),

@@ -167,7 +167,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         let is_first = partitions.contains(&0);
         // A hot store that does not answer must leave time for the refunds, most of which do not need it.
         let half_time = Instant::now() + deadline.saturating_duration_since(Instant::now()) / 2;
-        let mut visits = self.outboxes.empty(partitions.clone(), half_time).await;
+        let mut visits = self.outboxes.visit_all(partitions.clone(), half_time).await;
         let now = self.stores.clock.now();
         if is_first {
             Box::pin(self.carry_out_orders(now)).await;

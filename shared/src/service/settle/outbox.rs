@@ -15,7 +15,7 @@ use crate::service::sold_out::SoldOut;
 use crate::service::{Failure, Stores};
 use crate::timeouts;
 
-/// Partitions whose outboxes are emptied at once.
+/// Partitions that are visited at once.
 const PARTITIONS_AT_ONCE: usize = 16;
 /// Transactions of one part's claims at once.
 const TRANSACTIONS_AT_ONCE: usize = 4;
@@ -45,13 +45,13 @@ pub(super) struct Visit {
     out_of_time: bool,
 }
 
-/// A part after its outbox was drained.
+/// A part after its holds were persisted, as far as that was due and went well.
 #[derive(Debug)]
-pub(super) struct Drained {
+pub(super) struct PartVisit {
     pub report: RunReport,
     /// Slips whose holds are parked.
     pub parked: Vec<u32>,
-    /// Holds that the next run tries again.
+    /// Holds that are left for the next run.
     pub waiting: usize,
 }
 
@@ -71,10 +71,10 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         Self { stores, sold_out, finals, least_age: LEAST_AGE }
     }
 
-    /// Empties the outboxes of `partitions`, until `deadline`.
-    pub async fn empty(&self, partitions: impl Iterator<Item = u32>, deadline: Instant) -> BTreeMap<u32, Visit> {
+    /// Persists the holds of `partitions`, until `deadline`.
+    pub async fn visit_all(&self, partitions: impl Iterator<Item = u32>, deadline: Instant) -> BTreeMap<u32, Visit> {
         stream::iter(partitions)
-            .map(async |index| (index, self.empty_partition(Partition::wrapping(index), deadline).await))
+            .map(async |index| (index, self.visit(Partition::wrapping(index), deadline).await))
             .buffer_unordered(PARTITIONS_AT_ONCE)
             .collect()
             .await
@@ -85,7 +85,7 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         let cut_short = |visits: &BTreeMap<u32, Visit>| -> Vec<u32> {
             visits.iter().filter(|(_, visit)| visit.out_of_time).map(|(index, _)| *index).collect()
         };
-        for (index, more) in self.empty(cut_short(visits).into_iter(), deadline).await {
+        for (index, more) in self.visit_all(cut_short(visits).into_iter(), deadline).await {
             visits.entry(index).and_modify(|visit| *visit = visit.and_then(more));
         }
         let counts = stream::iter(cut_short(visits))
@@ -122,8 +122,8 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         stream::iter(finals).for_each_concurrent(PARTITIONS_AT_ONCE, note).await;
     }
 
-    /// Drains each part by itself: a part that fails stops neither the others nor any refund.
-    async fn empty_partition(&self, partition: Partition, deadline: Instant) -> Visit {
+    /// Persists the holds of each part by itself: a part that fails stops neither the others nor any refund.
+    async fn visit(&self, partition: Partition, deadline: Instant) -> Visit {
         let unknown = RunReport::nothing().with_unknown_left();
         if Instant::now() >= deadline {
             return Visit { report: unknown, out_of_time: true };
@@ -138,8 +138,8 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         let mut report = RunReport::nothing();
         for part in parts {
             crash_point!("settle.after_pending");
-            report += match self.drain(part, self.least_age, deadline).await {
-                Ok(drained) => drained.report,
+            report += match self.persist_part(part, self.least_age, deadline).await {
+                Ok(visit) => visit.report,
                 Err(failure) => {
                     tracing::error!(%part, error = crate::error_chain(&failure), "an outbox was not emptied");
                     unknown
@@ -155,7 +155,12 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
 
     /// Persists the holds of a part that are at least `least_age` old. A slip with a decision is only reconciled: a read costs less
     /// than a failed transaction. A parked hold is not tried again, but it ends like any other once its slip has a decision.
-    pub async fn drain(&self, part: PartId, least_age: Duration, deadline: Instant) -> Result<Drained, Failure> {
+    pub async fn persist_part(
+        &self,
+        part: PartId,
+        least_age: Duration,
+        deadline: Instant,
+    ) -> Result<PartVisit, Failure> {
         let mut held = self.stores.hot.outbox(part).await?;
         crash_point!("settle.after_outbox");
         if held.is_empty() {
@@ -163,13 +168,13 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
             self.stores.hot.tidy(part).await?;
         }
         if held.is_empty() || Instant::now() >= deadline {
-            return Ok(self.drained(0, &held));
+            return Ok(self.part_visit(0, &held));
         }
         let Some(terms) = self.stores.packets.terms(part.packet).await? else {
             for held in held.iter().filter(|held| held.parked.is_none()) {
                 self.park(part, &held.hold, "no such packet").await?;
             }
-            return Ok(self.drained(0, &self.stores.hot.outbox(part).await?));
+            return Ok(self.part_visit(0, &self.stores.hot.outbox(part).await?));
         };
         // No grab commits the holds of a packet that is answered on the hot store's word, so there is nobody to wait for.
         if terms.ack == AckMode::Ledger && least_age > Duration::ZERO {
@@ -179,7 +184,7 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
             held.retain(|held| !is_young(held.hold.at));
         }
         if held.is_empty() {
-            return Ok(self.drained(0, &self.stores.hot.outbox(part).await?));
+            return Ok(self.part_visit(0, &self.stores.hot.outbox(part).await?));
         }
         let mut open: Vec<Hold> =
             held.iter().filter(|held| held.parked.is_none()).map(|held| held.hold.clone()).collect();
@@ -226,17 +231,17 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         if let Reconciled::Final = reconciled {
             lock(&self.finals).push(part);
         }
-        Ok(self.drained(persisted, &self.stores.hot.outbox(part).await?))
+        Ok(self.part_visit(persisted, &self.stores.hot.outbox(part).await?))
     }
 
     /// A part of whose holds so many were persisted, and these are left.
-    fn drained(&self, persisted: u64, left: &[OutboxEntry]) -> Drained {
+    fn part_visit(&self, persisted: u64, left: &[OutboxEntry]) -> PartVisit {
         let parked: Vec<u32> =
             left.iter().filter(|entry| entry.parked.is_some()).map(|entry| entry.hold.slip).collect();
         let backlog = Backlog { holds: left.len() as u64, oldest: left.iter().map(|entry| entry.hold.at).min() };
         let report = RunReport { persisted, parked: parked.len() as u64, ..RunReport::nothing() };
         let report = report.with_left(backlog, self.stores.clock.now());
-        Drained { report, waiting: left.len() - parked.len(), parked }
+        PartVisit { report, waiting: left.len() - parked.len(), parked }
     }
 
     /// The claim that a hold is to become. If there is no such slip, there is none, and the hold is parked.

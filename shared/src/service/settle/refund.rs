@@ -2,7 +2,7 @@
 //! portions beside them, so that no packet keeps others waiting.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -18,10 +18,10 @@ use crate::lock;
 use crate::ports::{HotStore, HotStoreError, Table};
 use crate::service::Failure;
 
-/// Large packets (of more than one part) that get a portion at once, while a due shard may still have packets of one part.
-const LARGE_BESIDE_SMALL: usize = 1;
-/// The same, once no packet of one part is left.
-const LARGE_AT_ONCE: usize = 4;
+/// Packets of several parts that get a portion at once, while a due shard may still have packets of one part.
+const MULTI_PART_BESIDE: usize = 1;
+/// The same, once no due shard has another packet of one part.
+const MULTI_PART_AT_ONCE: usize = 4;
 /// Due packets in one page of the index.
 const DUE_PAGE: u32 = 100;
 /// The most due packets of a shard that a run deals with: more than it can settle.
@@ -33,7 +33,8 @@ type Decisions = BTreeMap<u32, Decision>;
 /// A due packet that is not settled yet, and how far this run has come with it.
 struct Unsettled {
     id: PacketId,
-    step: Step,
+    /// What is to be done next; `None`: its item is to be read, which says where to begin.
+    step: Option<Step>,
     /// Who sent it, once that was read.
     sender: Option<UserId>,
     /// Whether it lets others go first, if a store did not answer for another packet of its sender.
@@ -48,18 +49,24 @@ struct Unsettled {
     report: RunReport,
 }
 
-/// What is to be done next with a due packet. Each step but the first and the last goes through its parts, by index.
+/// What is to be done with a due packet. Each step but the last goes through its parts, by index.
 enum Step {
-    /// Its item is read: perhaps it is settled.
-    Read,
     /// If it is closed, it is closed in the hot store too.
     Close(u32),
-    /// If it is closed or has promises, the hot store's holds are persisted.
+    /// If it is closed, or winners are answered on the hot store's word, the hot store's holds are persisted.
     Drain(u32),
     /// Undecided slips go back.
     Refund(u32),
     /// It is settled, if every slip has a decision. They are here if it has one part of which nothing was left to refund.
     End(Option<Decisions>),
+}
+
+/// What a part had left to refund.
+enum PartRefund {
+    /// Nothing. These are its decisions.
+    Nothing(Decisions),
+    /// Slips, which went back as far as there was time.
+    Slips,
 }
 
 impl Unsettled {
@@ -70,7 +77,7 @@ impl Unsettled {
 
     /// Goes on with this step of the next part, or with `then` after the last one.
     fn go_on(&mut self, index: u32, step: fn(u32) -> Step, then: Step) {
-        self.step = if index + 1 < self.id.part_count() { step(index + 1) } else { then };
+        self.step = Some(if index + 1 < self.id.part_count() { step(index + 1) } else { then });
     }
 }
 
@@ -85,30 +92,30 @@ enum Portion {
 
 impl<T: Table, H: HotStore> Settle<T, H> {
     /// Settles the due packets of a run, all due shards at once. A packet of one part (up to 1,000 slips) waits only for others of
-    /// its kind and shard. Large ones get portions beside them, each one of its parts at a time.
+    /// its kind and shard. Those of several parts get portions beside them, each one of its parts at a time.
     pub(super) async fn refund_due(&self, run: &Run) -> Result<RunReport, Failure> {
         let shards = due_shard(Partition::wrapping(*run.partitions.start()))
             ..=due_shard(Partition::wrapping(*run.partitions.end()));
         // It holds at most as many ids as the shards' lists may have.
-        let (large, found) = unbounded_channel();
+        let (multi_part, found) = unbounded_channel();
         let walk = async move {
             let shards = shards.map(async |shard| {
-                let small = self.find_due(shard, run, &large).await?;
-                Ok::<_, Failure>(self.refund_small(small, run).await)
+                let single_part = self.find_due(shard, run, &multi_part).await?;
+                Ok::<_, Failure>(self.refund_single_part(single_part, run).await)
             });
             join_all(shards).await
         };
-        let (shards, mut all) = tokio::join!(walk, self.refund_large(found, run));
+        let (shards, mut all) = tokio::join!(walk, self.refund_multi_part(found, run));
         for report in shards {
             all += report?;
         }
         Ok(all)
     }
 
-    /// The due packets of one part in a due shard: closed ones first, then expired ones, the earliest first. Hands over the large ones. It
-    /// reads the index to its end before a small packet of this shard is refunded, so that these keep no large one waiting.
-    async fn find_due(&self, shard: u32, run: &Run, large: &UnboundedSender<Due>) -> Result<Vec<Due>, Failure> {
-        let (mut small, mut found, mut last) = (Vec::new(), 0, None);
+    /// The due packets of one part in a due shard: closed ones first, then expired ones, the earliest first. Hands over
+    /// those of several parts. It reads the index to its end before a packet of one part is refunded, so that no such packet delays them.
+    async fn find_due(&self, shard: u32, run: &Run, multi_part: &UnboundedSender<Due>) -> Result<Vec<Due>, Failure> {
+        let (mut single_part, mut found, mut last) = (Vec::new(), 0, None);
         while found < DUE_MAX {
             let page = self.stores.ledger.due(shard, run.until, last, DUE_PAGE).await?;
             let Some(&end) = page.last() else { break };
@@ -116,19 +123,19 @@ impl<T: Table, H: HotStore> Settle<T, H> {
             for due in page.iter().filter(|due| run.partitions.contains(&due.id.partition().index())) {
                 found += 1;
                 if due.id.part_count() == 1 {
-                    small.push(*due);
+                    single_part.push(*due);
                 } else {
                     // It is received: the other end waits until the last of these is gone.
-                    let _ = large.send(*due);
+                    let _ = multi_part.send(*due);
                 }
             }
         }
-        Ok(small)
+        Ok(single_part)
     }
 
     /// Settles packets of one part, one after another. A packet that fails does not stop the next; those of the same sender come
     /// last, because each may take as long as the one that failed. Past the deadline the others are only counted.
-    async fn refund_small(&self, packets: Vec<Due>, run: &Run) -> RunReport {
+    async fn refund_single_part(&self, packets: Vec<Due>, run: &Run) -> RunReport {
         let (mut all, mut last) = (RunReport::nothing(), Vec::new());
         for due in packets {
             let mut packet = Unsettled { gives_way: true, ..self.unsettled(due, run) };
@@ -151,15 +158,14 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         let due_s = |expired_at: Timestamp| run.now.since(expired_at.after(self.grace)).as_secs();
         let oldest_due_s = due.expired_at.map_or(0, due_s);
         let report = RunReport { due_left: 1, oldest_due_s, ..RunReport::nothing() };
-        let (step, sender, withheld) = (Step::Read, None, BTreeSet::new());
         Unsettled {
             id: due.id,
-            step,
-            sender,
+            step: None,
+            sender: None,
             gives_way: false,
             is_ack_redis: false,
             is_closed: false,
-            withheld,
+            withheld: BTreeSet::new(),
             report,
         }
     }
@@ -175,9 +181,9 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         }
     }
 
-    /// Settles the large packets that are `found`. After a portion, a packet waits until all others have had one.
-    async fn refund_large(&self, mut found: UnboundedReceiver<Due>, run: &Run) -> RunReport {
-        let (mut waiting, mut portions, mut at_once) = (VecDeque::new(), FuturesUnordered::new(), LARGE_BESIDE_SMALL);
+    /// Settles the packets of several parts that are `found`. After a portion, a packet waits until all others have had one.
+    async fn refund_multi_part(&self, mut found: UnboundedReceiver<Due>, run: &Run) -> RunReport {
+        let (mut waiting, mut portions, mut at_once) = (VecDeque::new(), FuturesUnordered::new(), MULTI_PART_BESIDE);
         let mut all = RunReport::nothing();
         loop {
             while portions.len() < at_once
@@ -195,9 +201,9 @@ impl<T: Table, H: HotStore> Settle<T, H> {
                     Portion::Last | Portion::Later => all += packet.report,
                     Portion::More => waiting.push_back(packet),
                 },
-                due = found.recv(), if at_once == LARGE_BESIDE_SMALL => match due {
+                due = found.recv(), if at_once == MULTI_PART_BESIDE => match due {
                     Some(due) => waiting.push_back(self.unsettled(due, run)),
-                    None => at_once = LARGE_AT_ONCE,
+                    None => at_once = MULTI_PART_AT_ONCE,
                 },
                 else => return all,
             }
@@ -223,41 +229,44 @@ impl<T: Table, H: HotStore> Settle<T, H> {
     /// refunded, and come no further than they did.
     async fn try_portion(&self, packet: &mut Unsettled, run: &Run) -> Result<Portion, Failure> {
         let id = packet.id;
-        let mut has_written = false;
-        while !has_written {
+        let mut had_work = false;
+        while !had_work {
             if run.is_over() {
                 return Ok(Portion::Last);
             }
-            if let Step::Read = packet.step
-                && let Some(end) = self.read(packet, run).await?
-            {
-                return Ok(end);
-            }
+            let step = match packet.step.take() {
+                Some(step) => step,
+                None => match self.first_step(packet, run).await? {
+                    ControlFlow::Continue(step) => step,
+                    ControlFlow::Break(portion) => return Ok(portion),
+                },
+            };
             let terms = self.stores.packets.terms(id).await?;
             let terms = terms.ok_or_else(|| Failure::defect(format!("{id}: it existed a moment ago")))?;
             let part = |index| PartId { packet: id, index };
-            match packet.step {
-                Step::Read => {}
+            match step {
                 Step::Close(index) => {
                     let is_told = self.close(packet.is_ack_redis, &terms, part(index)).await?;
                     if is_told {
                         packet.go_on(index, Step::Close, Step::Drain(0));
                     } else {
-                        packet.step = Step::Refund(0);
+                        packet.step = Some(Step::Refund(0));
                     }
                 }
                 Step::Drain(index) => {
-                    has_written = self.drain(packet, part(index), run).await?;
+                    had_work = self.drain(packet, part(index), run).await?;
                     packet.go_on(index, Step::Drain, Step::Refund(0));
                 }
                 Step::Refund(index) => {
                     crash_point!("refund.after_drain");
-                    let decisions = self.refund_part(packet, &terms, part(index), run).await?;
-                    has_written = decisions.is_none();
-                    packet.go_on(index, Step::Refund, Step::End(decisions.filter(|_| id.part_count() == 1)));
+                    let known = match self.refund_part(packet, &terms, part(index), run).await? {
+                        PartRefund::Nothing(decisions) => Some(decisions),
+                        PartRefund::Slips => None,
+                    };
+                    had_work = known.is_none();
+                    packet.go_on(index, Step::Refund, Step::End(known.filter(|_| id.part_count() == 1)));
                 }
-                Step::End(ref mut decisions) => {
-                    let known = decisions.take();
+                Step::End(known) => {
                     self.end(packet, &terms, known).await?;
                     return Ok(Portion::Last);
                 }
@@ -266,15 +275,15 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         Ok(Portion::More)
     }
 
-    /// Reads a packet. Returns what it has instead of a portion, if it is not to be settled now.
-    async fn read(&self, packet: &mut Unsettled, run: &Run) -> Result<Option<Portion>, Failure> {
+    /// Reads a packet's item, and says where to begin; or what it has instead of a portion, if it is not to be settled now.
+    async fn first_step(&self, packet: &mut Unsettled, run: &Run) -> Result<ControlFlow<Portion, Step>, Failure> {
         let id = packet.id;
         let found = self.stores.ledger.packet(id).await?;
         let found = found.ok_or_else(|| Failure::defect(format!("{id}: due, but it does not exist")))?;
         if found.settled.is_some() {
             // The index is a little behind.
             packet.note_settled();
-            return Ok(Some(Portion::Last));
+            return Ok(ControlFlow::Break(Portion::Last));
         }
         match &found.closed {
             Some(closing) => packet.report.oldest_due_s = run.now.since(closing.at).as_secs(),
@@ -284,22 +293,22 @@ impl<T: Table, H: HotStore> Settle<T, H> {
             None => {}
         }
         if packet.gives_way && lock(&run.troubled).contains(&found.terms.sender) {
-            return Ok(Some(Portion::Later));
+            return Ok(ControlFlow::Break(Portion::Later));
         }
         packet.sender = Some(found.terms.sender.clone());
         packet.is_ack_redis = found.terms.ack == AckMode::Redis;
         packet.is_closed = found.closed.is_some();
-        packet.step = match found.closed {
+        let step = match found.closed {
             Some(_) => Step::Close(0),
             None if packet.is_ack_redis => Step::Drain(0),
             None => Step::Refund(0),
         };
         self.stores.packets.remember(found);
-        Ok(None)
+        Ok(ControlFlow::Continue(step))
     }
 
-    /// Tells the hot store that a packet is closed: from then on a part gives out no slip. Returns whether the part knows. Without promises
-    /// the refund goes on even if the hot store does not answer, because the ledger decides each slip.
+    /// Tells the hot store that a packet is closed: from then on a part gives out no slip. Returns whether the part knows. Unless
+    /// winners are answered on its word, the refund goes on even if it does not answer, because the ledger decides each slip.
     async fn close(&self, is_ack_redis: bool, terms: &Terms, part: PartId) -> Result<bool, Failure> {
         crash_point!("refund.before_close");
         match self.closer.close_part(part, terms).await {
@@ -314,30 +323,30 @@ impl<T: Table, H: HotStore> Settle<T, H> {
     /// Persists what the hot store holds of a part, however young it is: after the expiry or the close nobody gets a hold any more.
     /// Notes the slips of parked holds that are promises. Returns whether it persisted something.
     async fn drain(&self, packet: &mut Unsettled, part: PartId, run: &Run) -> Result<bool, Failure> {
-        let drained = match self.outboxes.drain(part, Duration::ZERO, run.deadline).await {
+        let visit = match self.outboxes.persist_part(part, Duration::ZERO, run.deadline).await {
             Err(failure) if !packet.is_ack_redis => {
                 tracing::warn!(%part, error = crate::error_chain(&failure), "refunded without draining");
                 return Ok(false);
             }
-            drained => drained?,
+            visit => visit?,
         };
         if packet.is_ack_redis {
-            if drained.waiting > 0 {
+            if visit.waiting > 0 {
                 return Err(Failure::unavailable("slips of a packet that is over are still to be persisted"));
             }
-            packet.withheld.extend(drained.parked);
+            packet.withheld.extend(visit.parked);
         }
-        Ok(drained.report.persisted > 0)
+        Ok(visit.report.persisted > 0)
     }
 
-    /// Refunds what nobody grabbed of a part, as far as there is time. If there was nothing, it returns the part's decisions.
+    /// Refunds what nobody grabbed of a part, as far as there is time.
     async fn refund_part(
         &self,
         packet: &mut Unsettled,
         terms: &Terms,
         part: PartId,
         run: &Run,
-    ) -> Result<Option<Decisions>, Failure> {
+    ) -> Result<PartRefund, Failure> {
         let slips = part.slips(terms.count);
         let mut decisions = self.decisions(terms, slips.clone()).await?;
         let free: Vec<u32> =
@@ -348,7 +357,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
             }
             self.refund_chunk(terms, chunk, run.now, &mut decisions, &mut packet.report).await?;
         }
-        Ok(free.is_empty().then_some(decisions))
+        Ok(if free.is_empty() { PartRefund::Nothing(decisions) } else { PartRefund::Slips })
     }
 
     /// Settles a packet if every slip has a decision. Only a read proves that; a count does not.
