@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use shared::domain::{Amount, Decision, End, Owner, PacketId, Status};
+use shared::domain::{Amount, Decision, Owner, PacketId, Status};
 use shared::ports::{Clock, System};
 
 use crate::deployment::{Deployed, Failed};
@@ -67,7 +67,7 @@ pub async fn run(deployed: &Deployed, id: PacketId, json: bool) -> Result<Outcom
     let claimed_count = u32::try_from(decisions.len() - refunded_count).unwrap_or(u32::MAX);
     let shown = json!({
         "packet_id": id,
-        "status": Status::of(terms, &End::of(&packet, is_expired), claimed_count, now),
+        "status": Status::of(terms, &packet.end(is_expired), claimed_count, now),
         "closed_at": packet.closed.as_ref().map(|closing| closing.at.to_string()),
         "close_reason": packet.closed.as_ref().map(|closing| &closing.reason),
         "sender_id": terms.sender,

@@ -88,7 +88,7 @@ impl Functions {
             entrance,
             send: wiring.send_packet(),
             close: wiring.close_packet(),
-            grab: wiring.grab_slip().running_on(),
+            grab: wiring.grab_slip().never_frozen(),
             view: wiring.view_packets(),
             reports: wiring.ledger_wiring().campaign_reports(),
             wallet: wiring.ledger_wiring().wallets(),

@@ -282,7 +282,7 @@ def calls():
         (store / "load.lua", [part, free, known], ["0", "3", in_2100, in_2100, "", "1", "#passphrase", "word", ""]),
         (store / "grab.lua", [part, free, pending], ["open", "1", "alice"]),
         (store / "grab.lua", [part, free, pending, tries], ["guarded", "2", "bob", "cy", "word", "no"]),
-        (store / "view.lua", [part, known], []),
+        (store / "part_state.lua", [part, known], []),
         (store / "outbox.lua", [part], []),
         (store / "park.lua", [part], ["0", "alice", "spike"]),
         (store / "reconcile.lua", reconciled, ["spike", "0", "3", "1", "0 1 1 alice"]),

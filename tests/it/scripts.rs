@@ -167,9 +167,9 @@ impl Rig {
         }
     }
 
-    /// What a loaded part reports.
-    async fn report(&self, packet: &Packet) -> PartState {
-        self.store.report(packet.part).await.unwrap().expect("a loaded part")
+    /// The state of a loaded part.
+    async fn part_state(&self, packet: &Packet) -> PartState {
+        self.store.part_state(packet.part).await.unwrap().expect("a loaded part")
     }
 
     /// Reconciles a part twice, and checks that the second time changes nothing.
@@ -353,4 +353,4 @@ fn refunded(slip: u32) -> Decision {
 
 const SOLD_OUT: GrabAnswer = GrabAnswer::SoldOut { certain: true };
 const PERHAPS_SOLD_OUT: GrabAnswer = GrabAnswer::SoldOut { certain: false };
-const GONE: GrabAnswer = GrabAnswer::Gone { certain: false };
+const NO_LIST: GrabAnswer = GrabAnswer::NoList { certain: false };

@@ -21,8 +21,8 @@ use shared::ports::{Clock, System};
 use shared::redis::test_server::{TestCluster, TestServer, poll};
 use shared::redis::{Connection, RedisConfig, RedisStore};
 use shared::service::{
-    Asker, ClosePacket, Failure, GrabOutcome, GrabSlip, NewPacket, RunReport, SendOutcome, SendPacket, SendPolicy,
-    Settle, Stores, ViewPackets, Wallets,
+    ClosePacket, Failure, GrabOutcome, GrabSlip, NewPacket, RunReport, SendOutcome, SendPacket, SendPolicy, Settle,
+    Stores, ViewPackets, Voucher, Wallets,
 };
 use tokio::time::Instant;
 
@@ -336,13 +336,13 @@ impl Process {
 
     /// Grabs without a passphrase.
     pub async fn grab(&self, id: PacketId, user: &UserId) -> Result<GrabOutcome, Failure> {
-        self.grab.grab(id, user, None, &Asker::Operator).await
+        self.grab.grab(id, user, None, &Voucher::Operator).await
     }
 
     /// Grabs with a passphrase.
     pub async fn grab_saying(&self, id: PacketId, user: &UserId, words: &str) -> Result<GrabOutcome, Failure> {
         let passphrase = PassphraseDigest::new(id, &Passphrase::new(words));
-        self.grab.grab(id, user, Some(passphrase), &Asker::Operator).await
+        self.grab.grab(id, user, Some(passphrase), &Voucher::Operator).await
     }
 
     /// A run of settle of all partitions.

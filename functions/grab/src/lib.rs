@@ -9,7 +9,7 @@ use std::time::Instant;
 use lambda_http::{Body, Request, Response};
 use serde::{Deserialize, Serialize};
 use shared::domain::{PacketId, Passphrase, PassphraseDigest};
-use shared::http::{Answer, Code, Operation, Problem, asked, asker, before_deadline, parse_body, respond, user_of};
+use shared::http::{Answer, Code, Operation, Problem, asked, before_deadline, parse_body, respond, user_of, voucher};
 use shared::ports::{HotStore, Table};
 use shared::service::{GrabOutcome, GrabSlip};
 use shared::telemetry::{GrabEnd, Meter};
@@ -73,7 +73,7 @@ async fn answer<T: Table, H: HotStore>(grab: &GrabSlip<T, H>, request: &Request)
     let packet_id: PacketId = asked.packet_id.parse().map_err(|_| Problem::packet_not_found())?;
     let passphrase = passphrase.map(|text| PassphraseDigest::new(packet_id, &Passphrase::new(&text)));
 
-    match grab.grab(packet_id, &user, passphrase, &asker(request, &asked)?).await? {
+    match grab.grab(packet_id, &user, passphrase, &voucher(request, &asked)?).await? {
         GrabOutcome::Grabbed { claim, replayed } => {
             if replayed {
                 grab.meter().replayed();

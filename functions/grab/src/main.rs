@@ -22,7 +22,7 @@ async fn serve() -> Result<(), Error> {
     // A process that serves concurrent requests is never frozen. One that serves one request at a time is frozen
     // between them.
     let is_concurrent = shared::is_concurrent();
-    let grab = Arc::new(if is_concurrent { grab.running_on() } else { grab });
+    let grab = Arc::new(if is_concurrent { grab.never_frozen() } else { grab });
     let telemetry = Arc::new(Telemetry::new(Arc::clone(grab.meter()), table));
     // One set of lines per second for all grabs: a line for each would be most of the process's work.
     if is_concurrent {

@@ -10,8 +10,9 @@ use lambda_http::http::StatusCode;
 use lambda_http::{Body, Request, Response};
 use shared::domain::{End, Limits, PacketId, Summary, Terms, UserId};
 use shared::http::{
-    Answer, Code, Limit, Operation, PacketBody, Problem, ReferenceBody, Viewer, WithdrawalBody, asked, before_deadline,
-    caller, idempotency_key, operator, reason, respond, selection_of, user_of, withdrawal_made, withdrawal_of_user,
+    Answer, Code, Limit, Operation, PacketBody, Problem, ReferenceBody, Viewer, WithdrawalBody, admit_caller, asked,
+    before_deadline, idempotency_key, operator, reason, respond, selection_of, user_of, withdrawal_made,
+    withdrawal_of_user,
 };
 use shared::ports::{HotStore, Table};
 use shared::service::{ClosePacket, PacketView, SendOutcome, SendPacket, Wallets};
@@ -75,7 +76,7 @@ async fn close_reference<T: Table, H: HotStore>(
 }
 
 async fn ask_withdrawal<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Answer, Problem> {
-    let user = caller(request)?;
+    let user = admit_caller(request)?;
     let asked = withdrawal_of_user(request)?;
     let refused = || Problem::new(Code::Forbidden, "Users can't ask for withdrawals here.");
     let (status, made) = withdrawal_made(wallets.ask(&user, &asked).await?.ok_or_else(refused)?)?;

@@ -10,12 +10,13 @@ use lambda_http::{Body, Request, Response};
 use shared::domain::{PacketId, Reference, Selection, Timestamp, UserId};
 use shared::http::{
     Answer, Asked, ClaimRow, Code, Fields, Keeping, ListBody, MovementRow, MovementsAsked, Operation, PacketBody, Page,
-    Problem, ReferenceBody, ReportedRow, ShareBody, Viewer, WalletBody, asked, asker, before_deadline, caller, cursor,
+    Problem, ReferenceBody, ReportedRow, ShareBody, Viewer, WalletBody, admit_caller, asked, before_deadline, cursor,
     movements_asked, operator, optional, page, page_with, parameter, respond, selection, selection_of, user_of,
+    voucher,
 };
 use shared::ports::{HotStore, Table};
 use shared::service::{
-    Asker, Bounded, CampaignReports, ClaimsAsked, ClaimsView, Order, PacketView, SheetError, ViewPackets, Wallets,
+    Bounded, CampaignReports, ClaimsAsked, ClaimsView, Order, PacketView, SheetError, ViewPackets, Voucher, Wallets,
     sheet_name, write_sheet,
 };
 
@@ -41,7 +42,7 @@ async fn answer<T: Table, H: HotStore>(
     match asked.operation {
         Operation::GetPacket | Operation::GetPacketForUser => {
             let viewer = user_of(request, &asked)?;
-            let view = packets.packet(packet_id(&asked)?, &viewer, &asker(request, &asked)?).await?;
+            let view = packets.packet(packet_id(&asked)?, &viewer, &voucher(request, &asked)?).await?;
             packet(&view, Viewer::User(&viewer), packets.now())
         }
         Operation::GetAnyPacket => {
@@ -62,6 +63,7 @@ async fn answer<T: Table, H: HotStore>(
             packet_claims(packets, request, &asked, None).await
         }
         Operation::GetShare => {
+            operator(request)?;
             let user = user_of(request, &asked)?;
             let found = packets.share(packet_id(&asked)?, &user).await?;
             Answer::ok(&ShareBody::new(&found.ok_or_else(Problem::packet_not_found)?, &user))
@@ -81,10 +83,10 @@ async fn answer<T: Table, H: HotStore>(
             Answer::ok(&ReferenceBody::new(&reference, &of.sender, currency, &totals, packets.now()))
         }
         Operation::GetMyWallet => {
-            let user = caller(request)?;
+            let user = admit_caller(request)?;
             Answer::ok(&WalletBody::new(&user, &wallets.wallet(&user).await?, currency))
         }
-        Operation::ListMyMovements => movements_of(wallets, request, caller(request)?).await,
+        Operation::ListMyMovements => movements_of(wallets, request, admit_caller(request)?).await,
         Operation::ListMyPackets | Operation::ListPacketsOfUser => {
             packets_of(packets, request, user_of(request, &asked)?).await
         }
@@ -132,9 +134,9 @@ async fn packet_claims<T: Table, H: HotStore>(
         (Order::Slip, format!("claims of packet {id}"))
     };
     let Page { limit, cursor } = page_with(fields, request, &list)?;
-    let by = viewer.map_or(Ok(Asker::Operator), |_| asker(request, asked))?;
-    let part = ClaimsAsked { order, cursor, limit };
-    let ClaimsView { terms, claims, newest, is_decided } = packets.claims(id, viewer, &by, &part).await?;
+    let voucher = viewer.map_or(Ok(Voucher::Operator), |_| voucher(request, asked))?;
+    let piece = ClaimsAsked { order, cursor, limit };
+    let ClaimsView { terms, claims, newest, is_decided } = packets.claims(id, viewer, &voucher, &piece).await?;
     let mut body = ListBody::new("claims", &list, &claims, |claim| ClaimRow::of_packet(claim, &terms.currency));
     if matches!(order, Order::Newest { .. }) {
         body = body.with_newest(newest.as_ref().map(|place| Page::encode(&list, place)));

@@ -9,4 +9,4 @@ mod single_flight;
 pub use batcher::{Batcher, Caller};
 pub use cache::{Cache, cache, cache_of_large};
 pub use permits::{Overloaded, Permit, Permits};
-pub use single_flight::{Flight, FreshSingleFlight, Promise, SingleFlight};
+pub use single_flight::{Duty, Flight, FreshSingleFlight, SingleFlight};

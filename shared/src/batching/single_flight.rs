@@ -71,13 +71,13 @@ pub struct SingleFlight<K: Eq + Hash, V> {
 }
 
 /// The duty to give a call of a [`SingleFlight`] its result. Once it ends, requests for its key start a new call.
-pub struct Promise<K: Eq + Hash, V> {
+pub struct Duty<K: Eq + Hash, V> {
     in_flight: InFlight<K, V>,
     key: K,
     answer: Answer<V>,
 }
 
-impl<K: Eq + Hash, V> Promise<K, V> {
+impl<K: Eq + Hash, V> Duty<K, V> {
     /// The key of the call.
     pub const fn key(&self) -> &K {
         &self.key
@@ -89,7 +89,7 @@ impl<K: Eq + Hash, V> Promise<K, V> {
     }
 }
 
-impl<K: Eq + Hash, V> Drop for Promise<K, V> {
+impl<K: Eq + Hash, V> Drop for Duty<K, V> {
     fn drop(&mut self) {
         // This comes before the answer, which is dropped after this function.
         lock(&self.in_flight).remove(&self.key);
@@ -108,8 +108,8 @@ where
     K: Clone + Eq + Hash + Send + 'static,
     V: Clone + Send + Sync + 'static,
 {
-    /// The call for `key`; and the promise to answer it, if none was in flight.
-    pub fn enter(&self, key: K) -> (Arc<Flight<V>>, Option<Promise<K, V>>) {
+    /// The call for `key`; and the duty to answer it, if none was in flight.
+    pub fn enter(&self, key: K) -> (Arc<Flight<V>>, Option<Duty<K, V>>) {
         let mut in_flight = lock(&self.in_flight);
         if let Some(flight) = in_flight.get(&key) {
             return (Arc::clone(flight), None);
@@ -117,7 +117,7 @@ where
         let answer = Answer::new();
         let flight = Arc::clone(&answer.flight);
         in_flight.insert(key.clone(), Arc::clone(&flight));
-        (flight, Some(Promise { in_flight: Arc::clone(&self.in_flight), key, answer }))
+        (flight, Some(Duty { in_flight: Arc::clone(&self.in_flight), key, answer }))
     }
 
     /// The result of the call for `key`, which `work` makes unless one is in flight. The call runs in a task of its own: a
@@ -127,11 +127,11 @@ where
         W: FnOnce() -> F,
         F: Future<Output = V> + Send + 'static,
     {
-        let (flight, promise) = self.enter(key);
-        if let Some(promise) = promise {
+        let (flight, duty) = self.enter(key);
+        if let Some(duty) = duty {
             let work = work();
-            // The lock is released by now: a runtime that shuts down drops the task here, and with it the promise, which locks.
-            tokio::spawn(async move { promise.resolve(work.await) });
+            // The lock is released by now: a runtime that shuts down drops the task here, and with it the duty, which locks.
+            tokio::spawn(async move { duty.resolve(work.await) });
         }
         flight.result()
     }

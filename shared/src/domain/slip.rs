@@ -35,6 +35,17 @@ pub struct Decision {
     pub at: Timestamp,
 }
 
+impl Decision {
+    /// The claim of which this is the decision; `None` for a refund.
+    #[must_use]
+    pub fn claim(&self) -> Option<(&UserId, Claim)> {
+        match &self.owner {
+            Owner::User(user) => Some((user, Claim { slip: self.slip, amount: self.amount, at: self.at })),
+            Owner::Refunded => None,
+        }
+    }
+}
+
 /// A slip that a user got: the answer that they are promised for ever.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Claim {

@@ -26,23 +26,23 @@ pub type Now = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 pub struct Edge {
     base_path: String,
     key: EdgeKey,
-    meter: Option<Arc<UserMeter>>,
+    limiter: Option<Arc<UserRateLimiter>>,
 }
 
 impl Edge {
     /// The edge of a function behind `base_path`, which lets each user ask at these rates. With a `key` users' requests must come through
     /// `CloudFront`, which sends it. Rates are by `now`.
     pub fn new(base_path: &str, rates: UserRates, key: Option<&str>, now: Now) -> Self {
-        let meter = UserMeter::new(rates, &ProcessClock(now));
-        Self { base_path: base_path.to_owned(), key: EdgeKey::new(key), meter: meter.map(Arc::new) }
+        let limiter = UserRateLimiter::new(rates, &ProcessClock(now));
+        Self { base_path: base_path.to_owned(), key: EdgeKey::new(key), limiter: limiter.map(Arc::new) }
     }
 
-    /// The request as handlers expect it: without the base path, and with the meter of its caller.
+    /// The request as handlers expect it: without the base path, and with what limits the rates of its caller.
     #[must_use]
     pub fn receive(&self, request: Request) -> Request {
         let mut request = self.key.check(without_base_path(request, &self.base_path));
-        if let Some(meter) = &self.meter {
-            request.extensions_mut().insert(Arc::clone(meter));
+        if let Some(limiter) = &self.limiter {
+            request.extensions_mut().insert(Arc::clone(limiter));
         }
         request
     }
@@ -77,7 +77,7 @@ type Limiter<C> = RateLimiter<UserId, HashMapStateStore<UserId>, C, NoOpMiddlewa
 
 /// Counts each user's requests and grabs in this process.
 #[derive(Debug)]
-pub struct UserMeter<C: Clock = ProcessClock> {
+pub struct UserRateLimiter<C: Clock = ProcessClock> {
     clock: C,
     requests: Option<Limiter<C>>,
     grabs: Option<Limiter<C>>,
@@ -85,8 +85,8 @@ pub struct UserMeter<C: Clock = ProcessClock> {
     received: AtomicU32,
 }
 
-impl<C: Clock + Clone> UserMeter<C> {
-    /// A meter for these rates; `None`: there is nothing to count.
+impl<C: Clock + Clone> UserRateLimiter<C> {
+    /// A limiter for these rates; `None`: there is nothing to count.
     fn new(rates: UserRates, clock: &C) -> Option<Self> {
         let limiter = |quota| RateLimiter::new(quota, HashMapStateStore::default(), clock.clone());
         let requests = NonZeroU32::new(rates.requests_a_second).map(Quota::per_second).map(limiter);
@@ -114,9 +114,9 @@ impl<C: Clock + Clone> UserMeter<C> {
 
 /// Counts a request of `user`. Refuses it if they ask too often.
 pub(super) fn within_rate(request: &Request, user: &UserId) -> Result<(), Problem> {
-    let Some(meter) = request.extensions().get::<Arc<UserMeter>>() else { return Ok(()) };
+    let Some(limiter) = request.extensions().get::<Arc<UserRateLimiter>>() else { return Ok(()) };
     let is_grab = asked(request).is_ok_and(|asked| asked.operation == Operation::GrabPacket);
-    meter.count(user, is_grab).map_err(|(limit, wait)| Problem {
+    limiter.count(user, is_grab).map_err(|(limit, wait)| Problem {
         limit: Some(Box::new(limit)),
         // It is rounded up.
         retry_after_s: Some(wait.as_secs() + 1),
@@ -138,42 +138,42 @@ mod tests {
     fn each_user_has_a_rate_of_their_own() {
         let clock = FakeRelativeClock::default();
         let rates = UserRates { requests_a_second: 3, grabs_a_minute: 2 };
-        let meter = UserMeter::new(rates, &clock).unwrap();
+        let limiter = UserRateLimiter::new(rates, &clock).unwrap();
         let (ann, bob) = (user("ann"), user("bob"));
         for _ in 0..2 {
-            meter.count(&ann, true).unwrap();
+            limiter.count(&ann, true).unwrap();
         }
-        let (limit, wait) = meter.count(&ann, true).unwrap_err();
+        let (limit, wait) = limiter.count(&ann, true).unwrap_err();
         assert_eq!(limit, Limit::GrabsAMinute(2));
         assert!(wait > Duration::from_secs(29) && wait <= Duration::from_secs(30), "{wait:?}");
-        let (limit, wait) = meter.count(&ann, false).unwrap_err();
+        let (limit, wait) = limiter.count(&ann, false).unwrap_err();
         assert_eq!(limit, Limit::RequestsASecond(3));
         assert!(wait <= Duration::from_millis(334), "{wait:?}: the refused grab was a request");
-        meter.count(&bob, true).unwrap();
+        limiter.count(&bob, true).unwrap();
         clock.advance(Duration::from_millis(334));
-        meter.count(&ann, false).unwrap();
+        limiter.count(&ann, false).unwrap();
         clock.advance(Duration::from_secs(30));
-        meter.count(&ann, true).unwrap();
-        assert!(meter.count(&ann, true).is_err());
+        limiter.count(&ann, true).unwrap();
+        assert!(limiter.count(&ann, true).is_err());
     }
 
     #[test]
     fn users_who_rest_are_forgotten() {
         let clock = FakeRelativeClock::default();
-        let meter = UserMeter::new(UserRates { requests_a_second: 1, grabs_a_minute: 0 }, &clock).unwrap();
-        let known = || meter.requests.as_ref().unwrap().len();
+        let limiter = UserRateLimiter::new(UserRates { requests_a_second: 1, grabs_a_minute: 0 }, &clock).unwrap();
+        let known = || limiter.requests.as_ref().unwrap().len();
         for number in 0..FORGET_AFTER - 1 {
-            meter.count(&user(&format!("u{number}")), false).unwrap();
+            limiter.count(&user(&format!("u{number}")), false).unwrap();
         }
         assert_eq!(known(), FORGET_AFTER as usize - 1);
         clock.advance(Duration::from_secs(2));
-        meter.count(&user("late"), false).unwrap();
+        limiter.count(&user("late"), false).unwrap();
         assert_eq!(known(), 1);
     }
 
     #[test]
-    fn without_rates_there_is_no_meter() {
+    fn without_rates_there_is_no_limiter() {
         let rates = UserRates { requests_a_second: 0, grabs_a_minute: 0 };
-        assert!(UserMeter::new(rates, &FakeRelativeClock::default()).is_none());
+        assert!(UserRateLimiter::new(rates, &FakeRelativeClock::default()).is_none());
     }
 }

@@ -46,7 +46,7 @@ pub struct Alb {
 }
 
 impl Entrance {
-    /// An entrance behind this edge.
+    /// An entrance whose requests all go through `edge`.
     #[must_use]
     pub const fn new(edge: Edge, alb: Option<Alb>) -> Self {
         Self { edge, alb }

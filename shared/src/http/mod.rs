@@ -1,4 +1,4 @@
-//! The HTTP edge: a request of API Gateway (payload 2.0) or of an Application Load Balancer becomes typed input, and an outcome becomes an
+//! HTTP: a request of API Gateway (payload 2.0) or of an Application Load Balancer becomes typed input, and an outcome becomes an
 //! answer. A failure becomes a problem (RFC 9457) from one closed list.
 
 mod answer;
@@ -24,7 +24,7 @@ pub use page::{
     MovementsAsked, Page, cursor, movements_asked, optional, page, page_with, parameter, selection, selection_of,
 };
 pub use problem::{Code, FieldError, Limit, Problem};
-pub use request::{asker, caller, idempotency_key, operator, user_of};
+pub use request::{admit_caller, idempotency_key, operator, user_of, voucher};
 pub use route::{Asked, Function, Operation, ROUTES, Route, asked, find};
 pub use runtime::run;
 pub use views::{

@@ -9,7 +9,7 @@ use super::page::check_query;
 use super::problem::{Code, Problem};
 use super::route::Asked;
 use crate::domain::{IdError, IdempotencyKey, Signer, UserId};
-use crate::service::Asker;
+use crate::service::Voucher;
 
 /// The id under which API Gateway knows the request. A load balancer gives it none of its own, so there it is Lambda's.
 pub(super) fn request_id(request: &Request) -> &str {
@@ -20,13 +20,14 @@ pub(super) fn request_id(request: &Request) -> &str {
     }
 }
 
-/// The caller, whose query the route knows.
+/// Admits a request of a user, and returns them. Their request counts towards their rate. [`Edge`](super::Edge) has left in it what this
+/// needs: whether it came through `CloudFront`, and the counts.
 ///
 /// # Errors
 /// `invalid-request` for two tokens, of which nobody knows which one counts. Then those of the token. Then `forbidden`, if it went round
 /// `CloudFront`. Then `too-many-requests`, if the user asks too often. Then `invalid-request` for a
 /// parameter of the query that the route does not know, or that is given twice.
-pub fn caller(request: &Request) -> Result<UserId, Problem> {
+pub fn admit_caller(request: &Request) -> Result<UserId, Problem> {
     single(request, "Authorization")?;
     let user = user_of_token(request)?;
     came_through(request)?;
@@ -56,7 +57,7 @@ fn unauthenticated() -> Problem {
 }
 
 /// The principal of the account who signed the operator's request with IAM credentials. Credentials that an identity pool gives to
-/// users do not count, and a user's token never does. The query is checked as in [`caller`].
+/// users do not count, and a user's token never does. The query is checked as in [`admit_caller`].
 pub fn operator(request: &Request) -> Result<Signer, Problem> {
     let signer = signer(request).ok_or_else(|| match request.request_context_ref() {
         Some(RequestContext::ApiGatewayV2(context)) if context.authorizer.is_some() => {
@@ -81,7 +82,7 @@ pub(super) fn signer(request: &Request) -> Option<Signer> {
 /// The user whose request it is: the one in its path, for whom the operator makes it, or the caller.
 pub fn user_of(request: &Request, asked: &Asked) -> Result<UserId, Problem> {
     if asked.user_id.is_empty() {
-        return caller(request);
+        return admit_caller(request);
     }
     operator(request)?;
     asked.user_id.parse().map_err(|error| Problem::field("user_id", format!("{error}")))
@@ -98,13 +99,13 @@ fn single<'a>(request: &'a Request, name: &str) -> Result<Option<&'a HeaderValue
     Ok(value)
 }
 
-/// On whose word a packet is asked for.
-pub fn asker(request: &Request, asked: &Asked) -> Result<Asker, Problem> {
+/// Who vouches for the user whose request it is.
+pub fn voucher(request: &Request, asked: &Asked) -> Result<Voucher, Problem> {
     if !asked.user_id.is_empty() {
-        return Ok(Asker::Operator);
+        return Ok(Voucher::Operator);
     }
     let ticket = single(request, "Grab-Ticket")?;
-    Ok(Asker::User(ticket.map(|value| value.to_str().unwrap_or_default().into())))
+    Ok(Voucher::User(ticket.map(|value| value.to_str().unwrap_or_default().into())))
 }
 
 /// The header `Idempotency-Key`: the key as it stands, or as a string of structured fields, which has quotes around it.

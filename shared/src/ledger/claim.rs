@@ -6,7 +6,7 @@ use tokio::time::{Instant, timeout_at};
 use super::commit::{BACKOFF_FIRST, Committed, busy};
 use super::items::{self, ClaimItem, DecisionItem};
 use super::{Ledger, LedgerError, keys};
-use crate::domain::{AckMode, Amount, Claim, Decision, Owner, PacketId, Signer, Terms, UserId, WinLimit, Won};
+use crate::domain::{AckMode, Amount, Claim, Decision, PacketId, Signer, Terms, UserId, WinLimit, Won};
 use crate::ports::{Bound, Reason, Table, TableError, TransactError, Write};
 use crate::timeouts;
 
@@ -326,16 +326,6 @@ impl ClaimOutcome {
             Self::AlreadyAndTaken(claim, decision) => vec![decision.clone(), claim.decision(user)],
             Self::Taken(decision) => vec![decision.clone()],
             Self::Refused(_) => Vec::new(),
-        }
-    }
-}
-
-impl Decision {
-    /// The claim of which this is the decision; `None` for a refund.
-    pub fn claim(&self) -> Option<(&UserId, Claim)> {
-        match &self.owner {
-            Owner::User(user) => Some((user, Claim { slip: self.slip, amount: self.amount, at: self.at })),
-            Owner::Refunded => None,
         }
     }
 }

@@ -6,8 +6,8 @@ use crate::domain::{Claim, ClaimRecord, LimitKey, PacketId, Reference, Selection
 use crate::ports::{Batch, Item, Key, Query, Table};
 
 /// A user and a packet that they may have a claim of.
-pub type Place = (UserId, PacketId);
-/// The claim of a [`Place`], if it reads as one.
+pub type ClaimKey = (UserId, PacketId);
+/// The claim of a [`ClaimKey`], if it reads as one.
 pub type OwnClaim = Result<Option<Claim>, LedgerError>;
 
 /// A piece of a list, and where the next one starts.
@@ -93,15 +93,15 @@ impl<T: Table> Ledger<T> {
 
     /// The claims that these users have of these packets (at most 100 pairs), if they have one. It leaves out those for which the table
     /// was too busy.
-    pub async fn claims_at(&self, places: &HashSet<Place>) -> Result<HashMap<Place, OwnClaim>, LedgerError> {
-        let keys: HashMap<Key, Place> =
-            places.iter().map(|(user, id)| (keys::claim(user, *id), (user.clone(), *id))).collect();
+    pub async fn claims_at(&self, claims: &HashSet<ClaimKey>) -> Result<HashMap<ClaimKey, OwnClaim>, LedgerError> {
+        let keys: HashMap<Key, ClaimKey> =
+            claims.iter().map(|(user, id)| (keys::claim(user, *id), (user.clone(), *id))).collect();
         let Batch { items, left } = self.table.batch_get(keys.keys().cloned().collect()).await?;
         let mut items: HashMap<Key, Item> =
             items.into_iter().filter_map(|item| Some((keys::of_item(&item)?, item))).collect();
         let answered = keys.into_iter().filter(|(key, _)| !left.contains(key));
         let read = |item| items::read::<ClaimItem>(item).map(|item| item.claim());
-        Ok(answered.map(|(key, place)| (place, items.remove(&key).map(read).transpose())).collect())
+        Ok(answered.map(|(key, of)| (of, items.remove(&key).map(read).transpose())).collect())
     }
 
     /// Up to `limit` of the slips that a user claimed, those of the newest packets first, before packet `before`.

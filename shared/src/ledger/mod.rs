@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 pub use claim::{CLAIMS_MAX, ClaimOutcome, ClaimRefusal};
 pub use closing::CloseOrder;
-pub use history::{OwnClaim, Place, Slice};
+pub use history::{ClaimKey, OwnClaim, Slice};
 pub use items::SETTLED;
 pub use keys::due_shard;
 pub use movements::MovementCursor;

@@ -63,15 +63,11 @@ pub struct Packet {
     pub closed: Option<Intervention>,
 }
 
-impl End {
-    /// How a packet has ended, by its own item and a clock.
+impl Packet {
+    /// How it has ended; `is_past`: it has expired, by a clock.
     #[must_use]
-    pub fn of(packet: &Packet, is_past: bool) -> Self {
-        Self {
-            is_past,
-            closed_at: packet.closed.as_ref().map(|closing| closing.at),
-            is_settled: packet.settled.is_some(),
-        }
+    pub fn end(&self, is_past: bool) -> End {
+        End { is_past, closed_at: self.closed.as_ref().map(|closing| closing.at), is_settled: self.settled.is_some() }
     }
 }
 

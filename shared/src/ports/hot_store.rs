@@ -67,14 +67,14 @@ pub enum GrabAnswer {
         certain: bool,
     },
     /// A slip went back, as happens after the expiry or a close, and they have none.
-    Over {
+    WentBack {
         /// When the packet expires or has expired.
         expires_at: Timestamp,
         /// Whether that can no longer change for this user.
         certain: bool,
     },
     /// No slip is free, and not every one is taken: the packet has expired, or the hot store has lost its free slips.
-    Gone {
+    NoList {
         /// Whether, if it has expired, that can no longer change for this user.
         certain: bool,
     },
@@ -142,7 +142,7 @@ pub struct Backlog {
 
 /// Users who grab from a part.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Ask {
+pub struct PartGrabs {
     /// The part.
     pub part: PartId,
     /// The users, each once.
@@ -156,9 +156,9 @@ pub type PartAnswers = Option<Vec<GrabAnswer>>;
 ///
 /// Every operation may be executed twice, or late, without harm.
 pub trait HotStore: fmt::Debug + Send + Sync + 'static {
-    /// Holds a slip for each user of each of `asks`, which are parts of one lane. The answers are in their order. If it fails, some slips
+    /// Holds a slip for each user of each of `grabs`, which are parts of one lane. The answers are in their order. If it fails, some slips
     /// may be held, as with any call that fails.
-    fn grab_each(&self, asks: &[Ask]) -> impl Future<Output = Result<Vec<PartAnswers>, HotStoreError>> + Send;
+    fn grab_each(&self, grabs: &[PartGrabs]) -> impl Future<Output = Result<Vec<PartAnswers>, HotStoreError>> + Send;
 
     /// Holds slips of a single part, for users who are all different.
     fn grab(
@@ -166,8 +166,8 @@ pub trait HotStore: fmt::Debug + Send + Sync + 'static {
         part: PartId,
         grabbers: &[Grabber],
     ) -> impl Future<Output = Result<PartAnswers, HotStoreError>> + Send {
-        let ask = Ask { part, grabbers: grabbers.to_vec() };
-        async move { Ok(self.grab_each(&[ask]).await?.pop().flatten()) }
+        let grabs = PartGrabs { part, grabbers: grabbers.to_vec() };
+        async move { Ok(self.grab_each(&[grabs]).await?.pop().flatten()) }
     }
 
     /// The lane of a part. Grabs of one lane can share a call.
@@ -214,8 +214,8 @@ pub trait HotStore: fmt::Debug + Send + Sync + 'static {
     /// Releases the load lease of a part.
     fn release_load_lease(&self, part: PartId) -> impl Future<Output = Result<(), HotStoreError>> + Send;
 
-    /// What a part says of its slips; `None`: it is not loaded, or its bitmap is lost.
-    fn report(&self, part: PartId) -> impl Future<Output = Result<Option<PartState>, HotStoreError>> + Send;
+    /// The state of a part, for readers; `None`: it is not loaded, or its bitmap is lost.
+    fn part_state(&self, part: PartId) -> impl Future<Output = Result<Option<PartState>, HotStoreError>> + Send;
 
     /// The pending parts of a partition, the longest pending first.
     fn pending_parts(&self, partition: Partition) -> impl Future<Output = Result<Vec<PartId>, HotStoreError>> + Send;

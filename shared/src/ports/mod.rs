@@ -7,6 +7,7 @@ mod table;
 
 pub use environment::{Clock, Entropy, System};
 pub use hot_store::{
-    Ask, Backlog, GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, PartAnswers, PartState, Reconciled,
+    Backlog, GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, PartAnswers, PartGrabs, PartState,
+    Reconciled,
 };
 pub use table::{Batch, Bound, Expect, Item, Key, Query, Reason, Table, TableError, TransactError, Write};

@@ -33,10 +33,10 @@ fn found(answer: &str) -> Option<GrabAnswer> {
         "s" => Some(GrabAnswer::SoldOut { certain: flag(rest)? }),
         "e" => {
             let (certain, expires_at) = rest.split_once(':')?;
-            Some(GrabAnswer::Over { expires_at: timestamp(expires_at)?, certain: flag(certain)? })
+            Some(GrabAnswer::WentBack { expires_at: timestamp(expires_at)?, certain: flag(certain)? })
         }
         "c" => Some(GrabAnswer::Closed { certain: flag(rest)? }),
-        "x" => Some(GrabAnswer::Gone { certain: flag(rest)? }),
+        "x" => Some(GrabAnswer::NoList { certain: flag(rest)? }),
         "n" => {
             let (starts_at, left) = rest.split_once(':')?;
             Some(GrabAnswer::NotStarted { starts_at: timestamp(starts_at)?, left: milliseconds(left)? })
@@ -65,9 +65,9 @@ fn claim(text: &str) -> Option<Claim> {
     fields.next().is_none().then_some(claim)
 }
 
-/// The answer of `view.lua`. `Some(None)`: the part is not loaded.
+/// The answer of `part_state.lua`. `Some(None)`: the part is not loaded.
 #[expect(clippy::option_option, reason = "what does not read is something else than a part that is not loaded")]
-pub fn report(reply: &Value) -> Option<Option<PartState>> {
+pub fn part_state(reply: &Value) -> Option<Option<PartState>> {
     let Value::Array(fields) = reply else { return None };
     let [now, closed, held, known] = match fields.as_slice() {
         [] => return Some(None),

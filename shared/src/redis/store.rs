@@ -12,7 +12,7 @@ use super::keys::{self, PartKeys};
 use super::reply;
 use crate::domain::{AckMode, Decision, Guard, Hold, Owner, PartId, Partition, Terms, Timestamp, UserId};
 use crate::ports::{
-    Ask, Backlog, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, PartAnswers, PartState, Reconciled,
+    Backlog, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, PartAnswers, PartGrabs, PartState, Reconciled,
 };
 use crate::telemetry::Meter;
 
@@ -33,7 +33,7 @@ static RELEASE: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/rel
 static TIDY: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/tidy.lua")));
 static RECONCILE: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/reconcile.lua")));
 static LOAD: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/load.lua")));
-static VIEW: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/view.lua")));
+static PART_STATE: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/part_state.lua")));
 static OUTBOX: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/outbox.lua")));
 static CLOSE: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/close.lua")));
 static PARK: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/park.lua")));
@@ -102,17 +102,20 @@ impl<S: Server> HotStore for RedisStore<S> {
         2 * place + u32::from(part.packet.is_guarded())
     }
 
-    async fn grab_each(&self, asks: &[Ask]) -> Result<Vec<PartAnswers>, HotStoreError> {
-        let Some(first) = asks.first() else { return Ok(Vec::new()) };
+    async fn grab_each(&self, grabs: &[PartGrabs]) -> Result<Vec<PartAnswers>, HotStoreError> {
+        let Some(first) = grabs.first() else { return Ok(Vec::new()) };
         let is_guarded = first.part.packet.is_guarded();
-        debug_assert!(asks.iter().all(|ask| ask.part.packet.is_guarded() == is_guarded), "parts of two lanes");
-        let keys_of = |ask: &Ask| {
-            let PartKeys { part, free, pending, tries, .. } = PartKeys::of(ask.part);
+        debug_assert!(
+            grabs.iter().all(|part_grabs| part_grabs.part.packet.is_guarded() == is_guarded),
+            "parts of two lanes"
+        );
+        let keys_of = |part_grabs: &PartGrabs| {
+            let PartKeys { part, free, pending, tries, .. } = PartKeys::of(part_grabs.part);
             [part, free, pending].into_iter().chain(is_guarded.then_some(tries))
         };
-        let mut call = GRAB.call(&asks.iter().flat_map(keys_of).collect::<Vec<_>>());
+        let mut call = GRAB.call(&grabs.iter().flat_map(keys_of).collect::<Vec<_>>());
         call = call.arg(if is_guarded { "guarded" } else { "open" });
-        for Ask { grabbers, .. } in asks {
+        for PartGrabs { grabbers, .. } in grabs {
             call = call.arg(grabbers.len());
             for Grabber { user, .. } in grabbers {
                 call = call.arg(user.as_str());
@@ -124,9 +127,10 @@ impl<S: Server> HotStore for RedisStore<S> {
         let answer: String = self.call(&call).await?;
         let found = reply::grabbed(&answer).ok_or_else(|| unreadable("grab.lua"))?;
         // With one answer too many or too few, a user would receive another user's.
-        let fits =
-            |(found, ask): (&PartAnswers, &Ask)| found.as_ref().is_none_or(|found| found.len() == ask.grabbers.len());
-        if found.len() == asks.len() && found.iter().zip(asks).all(fits) {
+        let fits = |(found, part_grabs): (&PartAnswers, &PartGrabs)| {
+            found.as_ref().is_none_or(|found| found.len() == part_grabs.grabbers.len())
+        };
+        if found.len() == grabs.len() && found.iter().zip(grabs).all(fits) {
             Ok(found)
         } else {
             Err(unreadable("grab.lua"))
@@ -234,10 +238,10 @@ impl<S: Server> HotStore for RedisStore<S> {
         self.run::<u8>(del).await.map(drop)
     }
 
-    async fn report(&self, part: PartId) -> Result<Option<PartState>, HotStoreError> {
+    async fn part_state(&self, part: PartId) -> Result<Option<PartState>, HotStoreError> {
         let keys = PartKeys::of(part);
-        let reply: Value = self.call(&VIEW.call(&[&keys.part, &keys.known])).await?;
-        reply::report(&reply).ok_or_else(|| unreadable("view.lua"))
+        let reply: Value = self.call(&PART_STATE.call(&[&keys.part, &keys.known])).await?;
+        reply::part_state(&reply).ok_or_else(|| unreadable("part_state.lua"))
     }
 
     async fn pending_parts(&self, partition: Partition) -> Result<Vec<PartId>, HotStoreError> {

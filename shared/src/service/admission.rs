@@ -12,12 +12,12 @@ use crate::tickets::{Flaw, Scope, TicketFault, TicketKeys};
 /// How old the keys may be that lack a ticket's. It may be a new one. Tickets that somebody made up cause no more reads than this.
 const READ_AGAIN_EVERY: Duration = Duration::from_secs(10);
 
-/// Who vouches for a user that is to have a slip of a packet, or to see it.
+/// Who vouches for a user that wants a slip of a packet, or wants to see the packet.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Asker {
-    /// The operator's. They have decided already.
+pub enum Voucher {
+    /// The operator, who makes the request for the user. They have decided already.
     Operator,
-    /// The user's own, with the ticket that they show.
+    /// The user themselves, with the ticket that they show, if any.
     User(Option<Box<str>>),
 }
 
@@ -32,27 +32,27 @@ pub enum Admission {
     Refused(TicketFault),
 }
 
-/// What the ticket of `user` says about a packet at `now`. Not every packet wants one, and no one whom the operator asks for needs one.
+/// Whether a packet admits `user` at `now`, by their ticket. Not every packet wants one, and no one whom the operator asks for needs one.
 ///
 /// A ticket for one packet needs no read of it, so this does not say whether there is such a packet.
 ///
 /// # Errors
 /// Nobody can say now: the keys can't be read, or this function has none, since it is older than the packet's or its deployment lost them.
-pub async fn ticket_of<T: Table>(
+pub async fn admission_of<T: Table>(
     keys: Option<&Secret<TicketKeys>>,
     packets: &Packets<T>,
     id: PacketId,
     user: &UserId,
-    asker: &Asker,
+    voucher: &Voucher,
     now: Timestamp,
 ) -> Result<Admission, Failure> {
     if !id.wants_ticket() {
         return Ok(Admission::Admitted);
     }
-    let text = match asker {
-        Asker::Operator => return Ok(Admission::Admitted),
-        Asker::User(None) => return Ok(Admission::Refused(TicketFault::Missing)),
-        Asker::User(Some(text)) => text,
+    let text = match voucher {
+        Voucher::Operator => return Ok(Admission::Admitted),
+        Voucher::User(None) => return Ok(Admission::Refused(TicketFault::Missing)),
+        Voucher::User(Some(text)) => text,
     };
     let keys = keys.ok_or_else(|| Failure::unavailable("this function has no keys of tickets"))?;
     let unread = |cause: String| {

@@ -60,7 +60,7 @@ impl<T: Table, H: HotStore> Loader<T, H> {
             return Ok(Ensured::Expired(terms));
         }
         // This process's clock may be slow. The state of a loaded part has the hot store's time, and to read it needs no lease.
-        if self.stores.hot.report(part).await?.is_some_and(|report| report.now >= terms.expires_at) {
+        if self.stores.hot.part_state(part).await?.is_some_and(|state| state.now >= terms.expires_at) {
             return Ok(Ensured::Expired(terms));
         }
         crash_point!("load.before_lease");

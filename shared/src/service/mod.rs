@@ -17,7 +17,7 @@ mod view;
 mod wallet;
 
 pub use crate::ledger::Slice;
-pub use admission::Asker;
+pub use admission::Voucher;
 pub use close::ClosePacket;
 pub use failure::Failure;
 pub use grab::{GrabOutcome, GrabSlip};

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use crate::batching::{Batcher, Caller, FreshSingleFlight};
 use crate::domain::{Claim, PacketId, UserId};
-use crate::ledger::{Ledger, Place};
+use crate::ledger::{ClaimKey, Ledger};
 use crate::ports::Table;
 use crate::service::Failure;
 
@@ -28,7 +28,7 @@ type Answer = Result<Option<Claim>, Failure>;
 /// Reads users' own claims from the ledger.
 pub struct OwnClaims<T: Table> {
     /// A user has one read in flight, however often they ask.
-    reads: FreshSingleFlight<Place, Answer>,
+    reads: FreshSingleFlight<ClaimKey, Answer>,
     together: Arc<Batcher<Reader<T>>>,
     alone: Arc<Semaphore>,
 }
@@ -37,7 +37,7 @@ struct Reader<T>(Arc<Ledger<T>>);
 
 /// A user who waits for their claim of a packet.
 struct Waiting {
-    place: Place,
+    key: ClaimKey,
     answer: oneshot::Sender<Answer>,
 }
 
@@ -65,16 +65,16 @@ impl<T: Table> Caller for Reader<T> {
         if batch.is_empty() {
             return;
         }
-        let places: HashSet<Place> = batch.iter().map(|waiting| waiting.place.clone()).collect();
-        let mut found = match self.0.claims_at(&places).await {
-            Ok(found) => found.into_iter().map(|(place, claim)| (place, claim.map_err(Failure::from))).collect(),
+        let keys: HashSet<ClaimKey> = batch.iter().map(|waiting| waiting.key.clone()).collect();
+        let mut found = match self.0.claims_at(&keys).await {
+            Ok(found) => found.into_iter().map(|(key, claim)| (key, claim.map_err(Failure::from))).collect(),
             Err(error) => {
                 let failure = Failure::from(error);
-                places.into_iter().map(|place| (place, Err(failure.clone()))).collect::<HashMap<_, _>>()
+                keys.into_iter().map(|key| (key, Err(failure.clone()))).collect::<HashMap<_, _>>()
             }
         };
-        for Waiting { place, answer } in batch {
-            if let Some(claim) = found.remove(&place) {
+        for Waiting { key, answer } in batch {
+            if let Some(claim) = found.remove(&key) {
                 // Nobody may be waiting any more.
                 let _ = answer.send(claim);
             }
@@ -98,11 +98,11 @@ impl<T: Table> OwnClaims<T> {
     /// The ledger did not answer.
     pub async fn claim_of(&self, user: &UserId, id: PacketId) -> Answer {
         let (together, permits) = (Arc::clone(&self.together), Arc::clone(&self.alone));
-        let place = (user.clone(), id);
-        let of = place.clone();
+        let key = (user.clone(), id);
+        let of = key.clone();
         let read = move || async move {
             let (answer, read) = oneshot::channel();
-            together.submit((), |queue| queue.push(Waiting { place: of.clone(), answer }));
+            together.submit((), |queue| queue.push(Waiting { key: of.clone(), answer }));
             let alone = async {
                 sleep(LATE).await;
                 let _permit = permits.acquire().await;
@@ -114,7 +114,7 @@ impl<T: Table> OwnClaims<T> {
                 claim = alone => Ok(claim?),
             }
         };
-        self.reads.run(place, read).await.unwrap_or_else(|| Err(Failure::defect("reading a claim was lost")))
+        self.reads.run(key, read).await.unwrap_or_else(|| Err(Failure::defect("reading a claim was lost")))
     }
 }
 

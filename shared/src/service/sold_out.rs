@@ -13,9 +13,9 @@ const NOTE_MAX: Duration = Duration::from_millis(200);
 ///
 /// No claim writes an item that others write too, so none knows by itself that it is the last. What is not noted at once, settle notes after
 /// the expiry.
-pub struct SoldOut<T, H>(Stores<T, H>);
+pub struct SoldOutNotes<T, H>(Stores<T, H>);
 
-impl<T: Table, H: HotStore> SoldOut<T, H> {
+impl<T: Table, H: HotStore> SoldOutNotes<T, H> {
     /// Notes packets of these stores.
     pub const fn new(stores: Stores<T, H>) -> Self {
         Self(stores)
@@ -42,7 +42,7 @@ impl<T: Table, H: HotStore> SoldOut<T, H> {
         // The last part that becomes final finds all others so.
         for other in part.packet.parts().filter(|other| *other != part) {
             let slips = other.slips(terms.count).len();
-            let known = hot.report(other).await?.map(|report| report.known_places().take(slips).count());
+            let known = hot.part_state(other).await?.map(|state| state.known_places().take(slips).count());
             if known != Some(slips) {
                 return Ok(());
             }

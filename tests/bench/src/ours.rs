@@ -12,7 +12,7 @@ use shared::domain::{
 use shared::dynamodb::{SdkTable, create_table};
 use shared::ports::{Clock, GrabAnswer, Grabber, HotStore, System};
 use shared::redis::{Connection, RedisConfig, RedisStore};
-use shared::service::{Asker, GrabOutcome, GrabSlip, NewPacket, SendOutcome, SendPacket, Stores};
+use shared::service::{GrabOutcome, GrabSlip, NewPacket, SendOutcome, SendPacket, Stores, Voucher};
 use shared::wiring::{self, Environment, Wiring};
 
 use crate::BoxError;
@@ -63,7 +63,7 @@ impl Engine {
     /// Its use case of a grab, as the local stack runs it.
     #[must_use]
     pub fn grab_slip(&self) -> GrabSlip<SdkTable, RedisStore> {
-        self.wiring.grab_slip().running_on()
+        self.wiring.grab_slip().never_frozen()
     }
 
     /// The packet of the rush with this index.
@@ -133,7 +133,7 @@ impl Grabs for Collected {
 
     async fn grab(&self, packet: usize, user: &str) -> Result<Got, BoxError> {
         let user: UserId = user.parse()?;
-        match self.grab.grab(self.engine.packet(packet), &user, None, &Asker::Operator).await? {
+        match self.grab.grab(self.engine.packet(packet), &user, None, &Voucher::Operator).await? {
             GrabOutcome::Grabbed { claim, .. } => Ok(Got::Slip(claim.slip.into())),
             GrabOutcome::SoldOut => Ok(Got::Nothing),
             other => Err(format!("a grab ended with {other:?}").into()),

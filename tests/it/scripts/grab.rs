@@ -1,12 +1,12 @@
 //! Grabs, also of parts that start later, and of parts that the operator closes.
 
 use shared::domain::Refusal;
-use shared::ports::Ask;
+use shared::ports::PartGrabs;
 
 use super::*;
 
-const fn ask(packet: &Packet, grabbers: Vec<Grabber>) -> Ask {
-    Ask { part: packet.part, grabbers }
+const fn ask(packet: &Packet, grabbers: Vec<Grabber>) -> PartGrabs {
+    PartGrabs { part: packet.part, grabbers }
 }
 
 #[tokio::test]
@@ -42,17 +42,17 @@ async fn no_slip_is_certain_once_every_decision_is_known_or_with_redis_word() {
     on_both(async |rig| {
         let [one, two, three] = [won(0, "ann"), won(1, "bob"), refunded(2)];
         let expires_at = now().after(AN_HOUR);
-        let [perhaps_over, over] = [false, true].map(|certain| GrabAnswer::Over { expires_at, certain });
+        let [perhaps_back, went_back] = [false, true].map(|certain| GrabAnswer::WentBack { expires_at, certain });
         for (ack, count, decisions, expected) in [
             (Ledger, 2, vec![], PERHAPS_SOLD_OUT),
             (Ledger, 2, vec![one.clone()], PERHAPS_SOLD_OUT),
             (Ledger, 2, vec![one.clone(), two.clone()], SOLD_OUT),
             // Here a slip is free until the expiry.
-            (Ledger, 3, vec![one.clone(), two.clone()], GONE),
-            (Ledger, 3, vec![one.clone(), three.clone()], perhaps_over),
-            (Ledger, 3, vec![one, two, three], over),
+            (Ledger, 3, vec![one.clone(), two.clone()], NO_LIST),
+            (Ledger, 3, vec![one.clone(), three.clone()], perhaps_back),
+            (Ledger, 3, vec![one, two, three], went_back),
             (Redis, 2, vec![], SOLD_OUT),
-            (Redis, 3, vec![], GrabAnswer::Gone { certain: true }),
+            (Redis, 3, vec![], GrabAnswer::NoList { certain: true }),
         ] {
             let mut packet = Packet::of(count);
             packet.terms.ack = ack;
@@ -113,8 +113,8 @@ async fn the_word_of_a_full_part_is_taken_back_with_a_slip() {
                 assert_eq!(word().await, None, "{ack:?}, {how}");
                 // A list that Redis loses is missed, and made anew.
                 let () = rig.run(["DEL", &packet.keys().free]).await;
-                let gone = GrabAnswer::Gone { certain: ack == AckMode::Redis };
-                assert_eq!(rig.grab(&packet, "eve").await, gone, "{ack:?}, {how}");
+                let no_list = GrabAnswer::NoList { certain: ack == AckMode::Redis };
+                assert_eq!(rig.grab(&packet, "eve").await, no_list, "{ack:?}, {how}");
             }
         }
     })
@@ -221,7 +221,7 @@ async fn no_slip_is_held_from_the_millisecond_of_the_expiry_on() {
                 user.passphrase = user.passphrase.filter(|_| packet.terms.guard.passphrase.is_some());
                 match rig.grab_as(&packet, &user).await {
                     GrabAnswer::Held { left, .. } => assert!(left > Duration::ZERO),
-                    GrabAnswer::Gone { .. } => break,
+                    GrabAnswer::NoList { .. } => break,
                     PERHAPS_SOLD_OUT => panic!("too few slips"),
                     other => panic!("{other:?}"),
                 }
@@ -361,7 +361,7 @@ async fn one_call_serves_several_packets_of_a_partition() {
         assert!(rig.state(large.part).await.is_pending && !rig.state(small.part).await.is_pending);
         assert!(rig.state(absent.part).await.is_empty());
         let again = rig.store.grab_each(&asks).await.unwrap();
-        for (Ask { part, grabbers }, found) in asks.iter().zip(again) {
+        for (PartGrabs { part, grabbers }, found) in asks.iter().zip(again) {
             assert_eq!(rig.store.grab(*part, grabbers).await.unwrap(), found, "{part}");
         }
     })
@@ -496,7 +496,7 @@ async fn a_closed_part_gives_out_nothing_and_keeps_what_it_holds() {
         assert!(!rig.store.close(packet.part).await.unwrap(), "it is not loaded");
         rig.load(&packet, &[won(3, "winner")]).await;
         let hold = rig.hold(&packet, "ann").await;
-        let open = rig.report(&packet).await;
+        let open = rig.part_state(&packet).await;
         for _ in 0..2 {
             assert!(rig.store.close(packet.part).await.unwrap());
         }
@@ -505,7 +505,7 @@ async fn a_closed_part_gives_out_nothing_and_keeps_what_it_holds() {
         }
         assert_eq!(rig.grab(&packet, "winner").await, GrabAnswer::Confirmed(claim_of(3)));
         assert_eq!(rig.grab(&packet, "ann").await, packet.held(&hold));
-        let closed = rig.report(&packet).await;
+        let closed = rig.part_state(&packet).await;
         assert!(closed.is_closed && !open.is_closed);
         assert_eq!((open.held_count, closed.held_count), (1, 1));
 

@@ -194,7 +194,7 @@ async fn a_load_makes_a_lost_list_anew() {
             // A list without an expiry gives nobody a slip.
             let spoil = if is_bitmap_lost { "DEL" } else { "PERSIST" };
             let () = rig.run([spoil, &keys.free]).await;
-            assert_eq!(rig.grab(&packet, "eve").await, GONE);
+            assert_eq!(rig.grab(&packet, "eve").await, NO_LIST);
             if is_bitmap_lost {
                 let () = rig.run(["DEL", &keys.known]).await;
             }
@@ -233,7 +233,7 @@ async fn a_load_that_finds_a_slip_free_again_takes_the_word_of_a_full_part_back(
         rig.load(&packet, &[]).await;
         assert_eq!(rig.state(packet.part).await.free, [0]);
         let () = rig.run(["DEL", &keys.free]).await;
-        assert_eq!(rig.grab(&packet, "eve").await, GONE, "the slip is not taken, it is lost");
+        assert_eq!(rig.grab(&packet, "eve").await, NO_LIST, "the slip is not taken, it is lost");
     })
     .await;
 }
@@ -257,8 +257,8 @@ async fn a_part_whose_slips_went_back_is_loaded_as_over() {
     on_both(async |rig| {
         let packet = Packet::of(2);
         rig.load(&packet, &[won(0, "ann"), refunded(1)]).await;
-        let over = GrabAnswer::Over { expires_at: packet.terms.expires_at, certain: true };
-        assert_eq!(rig.grab(&packet, "eve").await, over);
+        let went_back = GrabAnswer::WentBack { expires_at: packet.terms.expires_at, certain: true };
+        assert_eq!(rig.grab(&packet, "eve").await, went_back);
     })
     .await;
 }
@@ -304,7 +304,7 @@ async fn a_part_without_an_expiry_is_not_loaded_for_any_call() {
             let () = rig.run(["HDEL", &keys.part, fields::EXPIRES_AT]).await;
             assert_eq!(rig.store.grab(packet.part, &grabbers).await.unwrap(), None);
             let () = rig.run(["HDEL", &keys.part, fields::EXPIRES_AT]).await;
-            assert_eq!(rig.store.report(packet.part).await.unwrap(), None);
+            assert_eq!(rig.store.part_state(packet.part).await.unwrap(), None);
             assert!(!rig.store.close(packet.part).await.unwrap());
             let () = rig.run(["ZADD", &keys.pending, "1", &keys.name]).await;
             let reconciled = rig.store.reconcile(packet.part, 3, &[won(0, "bob")], &[]).await.unwrap();
@@ -482,7 +482,7 @@ async fn a_full_memory_refuses_writes_as_a_whole() {
         for _ in 0..2 {
             assert_eq!(rig.grab(&sold_out, "zoe").await, SOLD_OUT);
         }
-        assert_eq!(rig.report(&packet).await.held_count, 2);
+        assert_eq!(rig.part_state(&packet).await.held_count, 2);
         let first = rig.store.outbox(part).await.unwrap().remove(0).hold;
         rig.store.park(part, &first, "a reason").await.unwrap();
         let hold = rig.store.outbox(waiting.part).await.unwrap().remove(0).hold;

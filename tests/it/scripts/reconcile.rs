@@ -166,8 +166,8 @@ async fn a_part_of_which_a_slip_went_back_stays_over() {
         rig.hold(&packet, "ann").await;
         rig.reconcile(&packet, &[refunded(1)], &[]).await;
         assert_eq!(rig.reconcile(&packet, &[won(0, "ann")], &[]).await, Reconciled::Final);
-        let over = GrabAnswer::Over { expires_at: packet.terms.expires_at, certain: true };
-        assert_eq!(rig.grab(&packet, "eve").await, over);
+        let went_back = GrabAnswer::WentBack { expires_at: packet.terms.expires_at, certain: true };
+        assert_eq!(rig.grab(&packet, "eve").await, went_back);
     })
     .await;
 }
@@ -196,9 +196,9 @@ async fn a_part_that_lost_its_decisions_is_not_final_too_early() {
         // The same decisions again: the third slip is still free.
         assert_eq!(rig.reconcile(&packet, &[won(0, "ann"), won(1, "bob")], &[]).await, Reconciled::Loaded);
         assert_eq!(rig.hold(&packet, "eve").await.slip, 2);
-        assert_eq!(rig.grab(&packet, "zoe").await, GONE);
+        assert_eq!(rig.grab(&packet, "zoe").await, NO_LIST);
         assert_eq!(rig.reconcile(&packet, &[won(2, "eve")], &[]).await, Reconciled::Loaded);
-        assert_eq!(rig.grab(&packet, "zoe").await, GONE);
+        assert_eq!(rig.grab(&packet, "zoe").await, NO_LIST);
         rig.load(&packet, &[won(0, "ann"), won(1, "bob")]).await;
         assert_eq!(rig.grab(&packet, "zoe").await, SOLD_OUT);
     })
@@ -319,17 +319,17 @@ async fn a_repair_of_a_guarded_part_keeps_its_guard() {
 }
 
 #[tokio::test]
-async fn a_report_has_each_decision_and_counts_the_holds() {
+async fn the_state_of_a_part_has_each_decision_and_counts_the_holds() {
     on_both(async |rig| {
         let packet = Packet::in_parts(2, 20);
-        assert_eq!(rig.store.report(packet.part).await.unwrap(), None, "it is not loaded");
+        assert_eq!(rig.store.part_state(packet.part).await.unwrap(), None, "it is not loaded");
         rig.load(&packet, &[]).await;
         for user in ["ann", "bob", "cat"] {
             rig.hold(&packet, user).await;
         }
         let shown = async || {
-            let report = rig.report(&packet).await;
-            (report.known_places().collect::<Vec<_>>(), report.held_count)
+            let state = rig.part_state(&packet).await;
+            (state.known_places().collect::<Vec<_>>(), state.held_count)
         };
         assert_eq!(shown().await, (vec![], 3));
         rig.reconcile(&packet, &[won(0, "ann"), refunded(9)], &[]).await;
@@ -339,9 +339,9 @@ async fn a_report_has_each_decision_and_counts_the_holds() {
         assert_eq!(shown().await, (vec![0, 9], 1));
         let () = rig.run(["DEL", &packet.keys().known]).await;
         // The bitmap is lost, so views read the ledger, also after the next decision.
-        assert_eq!(rig.store.report(packet.part).await.unwrap(), None);
+        assert_eq!(rig.store.part_state(packet.part).await.unwrap(), None);
         rig.reconcile(&packet, &[won(2, "cat")], &[]).await;
-        assert_eq!(rig.store.report(packet.part).await.unwrap(), None);
+        assert_eq!(rig.store.part_state(packet.part).await.unwrap(), None);
         assert!(matches!(rig.grab(&packet, "cat").await, GrabAnswer::Confirmed(_)));
     })
     .await;
@@ -376,7 +376,7 @@ async fn a_hash_that_was_rolled_back_alone_does_not_become_final() {
         let () = rig.run(["HDEL", &keys.part, "ann"]).await;
         let () = rig.run(["HSET", &keys.part, fields::KNOWN_COUNT, "0"]).await;
         assert_eq!(rig.reconcile(&packet, &[won(1, "bob")], &[]).await, Reconciled::Loaded);
-        assert_eq!(rig.grab(&packet, "ann").await, GONE, "the ledger has her claim");
+        assert_eq!(rig.grab(&packet, "ann").await, NO_LIST, "the ledger has her claim");
         rig.load(&packet, &[won(0, "ann"), won(1, "bob")]).await;
         assert_eq!(rig.grab(&packet, "ann").await, GrabAnswer::Confirmed(claim_of(0)));
     })
@@ -537,7 +537,7 @@ async fn a_field_of_the_terms_is_never_taken_for_a_hold() {
         let () = rig.run(["HSET", &packet.keys().part, fields::PASSPHRASE, "h1:7"]).await;
         let outbox = rig.store.outbox(packet.part).await.unwrap();
         assert_eq!(outbox.len(), 2);
-        assert_eq!(rig.report(&packet).await.held_count, 2);
+        assert_eq!(rig.part_state(&packet).await.held_count, 2);
         // Reads the state, whose number of holds must be that of the terms.
         rig.store.tidy(packet.part).await.unwrap();
         // Bob's hold, and no field of the terms, gives way to Eve's claim.
@@ -549,12 +549,12 @@ async fn a_field_of_the_terms_is_never_taken_for_a_hold() {
 }
 
 #[tokio::test]
-async fn reports_tell_the_servers_time() {
+async fn the_state_of_a_part_has_the_servers_time() {
     on_both(async |rig| {
         let packet = Packet::of(1);
         rig.load(&packet, &[won(0, "ann")]).await;
         let before = now();
-        let at = rig.report(&packet).await.now;
+        let at = rig.part_state(&packet).await.now;
         assert!((before..=now()).contains(&at), "{at} is not after {before}");
     })
     .await;

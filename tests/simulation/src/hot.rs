@@ -6,7 +6,7 @@ use futures::FutureExt;
 use shared::domain::{Decision, Hold, PartId, Partition, Terms};
 use shared::memory::MemoryHot;
 use shared::ports::{
-    Ask, Backlog, GrabAnswer, HotStore, HotStoreError, Loaded, OutboxEntry, PartAnswers, PartState, Reconciled,
+    Backlog, GrabAnswer, HotStore, HotStoreError, Loaded, OutboxEntry, PartAnswers, PartGrabs, PartState, Reconciled,
 };
 
 use crate::faults::Fault;
@@ -96,10 +96,10 @@ impl HotStore for SimHot {
     }
 
     /// The parts of a call are faulty one by one, so each goes by itself.
-    async fn grab_each(&self, asks: &[Ask]) -> Answer<Vec<PartAnswers>> {
+    async fn grab_each(&self, grabs: &[PartGrabs]) -> Answer<Vec<PartAnswers>> {
         let mut answers = Vec::new();
-        for ask in asks {
-            answers.push(self.grab_one(ask).await?);
+        for part_grabs in grabs {
+            answers.push(self.grab_one(part_grabs).await?);
         }
         Ok(answers)
     }
@@ -153,8 +153,8 @@ impl HotStore for SimHot {
         self.call(part, "release_load_lease", move |hot| now(hot.release_load_lease(part))).await
     }
 
-    async fn report(&self, part: PartId) -> Answer<Option<PartState>> {
-        self.call(part, "report", move |hot| now(hot.report(part))).await
+    async fn part_state(&self, part: PartId) -> Answer<Option<PartState>> {
+        self.call(part, "part_state", move |hot| now(hot.part_state(part))).await
     }
 
     async fn pending_parts(&self, partition: Partition) -> Answer<Vec<PartId>> {
@@ -202,8 +202,8 @@ impl HotStore for SimHot {
 }
 
 impl SimHot {
-    async fn grab_one(&self, ask: &Ask) -> Answer<PartAnswers> {
-        let Ask { part, grabbers } = ask.clone();
+    async fn grab_one(&self, grabs: &PartGrabs) -> Answer<PartAnswers> {
+        let PartGrabs { part, grabbers } = grabs.clone();
         let (world, setup) = (Arc::clone(&self.world), self.setup);
         let grab = move |hot: &MemoryHot| {
             HotMutant::before_grab(&world, hot, part, setup.skew_ms);
@@ -212,7 +212,7 @@ impl SimHot {
             found
         };
         let mut found = self.call(part, "grab", grab).await?;
-        for (grabber, found) in ask.grabbers.iter().zip(found.iter_mut().flatten()) {
+        for (grabber, found) in grabs.grabbers.iter().zip(found.iter_mut().flatten()) {
             self.mutant.before_lie(part, grabber, found);
             self.lie(part, found);
             self.mutant.after_grab(part, found);

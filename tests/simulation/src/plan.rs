@@ -209,8 +209,8 @@ fn setups(chance: &Chance) -> Vec<Setup> {
     let setup = |skew_ms| {
         let redis = mode >= 8 && chance.happens(500) || (5..8).contains(&mode);
         let ack = if redis { AckMode::Redis } else { AckMode::Ledger };
-        let (runs_on, claims_at_once) = (chance.happens(500), chance.pick(&[1, 1, 2, 8]));
-        Setup { ack, grace, skew_ms, runs_on, claims_at_once }
+        let (is_never_frozen, claims_at_once) = (chance.happens(500), chance.pick(&[1, 1, 2, 8]));
+        Setup { ack, grace, skew_ms, is_never_frozen, claims_at_once }
     };
     skews.into_iter().map(setup).collect()
 }

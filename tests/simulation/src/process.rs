@@ -48,7 +48,7 @@ pub struct Setup {
     pub skew_ms: i64,
     /// Whether work continues between requests. If it does, winners are answered before the hot store knows their
     /// claims.
-    pub runs_on: bool,
+    pub is_never_frozen: bool,
     /// Transactions of one packet's claims that run at once before claims are batched.
     pub claims_at_once: usize,
 }
@@ -104,7 +104,7 @@ impl Process {
         };
         Arc::new(Self {
             send: SendPacket::new(stores.clone(), policy),
-            grab: if setup.runs_on { grab.running_on() } else { grab },
+            grab: if setup.is_never_frozen { grab.never_frozen() } else { grab },
             view: ViewPackets::new(stores.clone()),
             close: ClosePacket::new(stores.clone(), CURRENCY.to_owned()),
             settle: Settle::new(stores, setup.grace),

@@ -17,7 +17,7 @@ use shared::domain::{
 };
 use shared::ledger::{DepositOutcome, EndOutcome, Ledger, SendOutcome as LedgerSend, SendRequest, WithdrawalOutcome};
 use shared::ports::{Clock, Entropy};
-use shared::service::{Asker, Failure, GrabOutcome, RunReport, SendOutcome, ViewError};
+use shared::service::{Failure, GrabOutcome, RunReport, SendOutcome, ViewError, Voucher};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
@@ -555,7 +555,7 @@ impl Run {
         let words = if grab.is_right { "open" } else { "shut" };
         let digest = PassphraseDigest::new(id, &Passphrase::new(words));
         let asked = self.history.ask(&self.world, id, &grab.user, grab.is_right);
-        let answer = process.call(process.grab.grab(id, &grab.user, Some(digest), &Asker::Operator)).await;
+        let answer = process.call(process.grab.grab(id, &grab.user, Some(digest), &Voucher::Operator)).await;
         let outcome = answer.as_ref().and_then(|answer| answer.as_ref().ok()).cloned();
         self.history.answer(&self.world, asked, answer, self.plan.skew());
         outcome
@@ -631,7 +631,7 @@ impl Run {
     async fn look_for_seeds(&self) {
         for Known { terms, .. } in self.world.known() {
             let process = self.slots.any();
-            let seen = process.call(process.view.packet(terms.id, &terms.sender, &Asker::Operator)).await;
+            let seen = process.call(process.view.packet(terms.id, &terms.sender, &Voucher::Operator)).await;
             let Some(Ok(view)) = seen else { continue };
             let is_early = self.world.mutant == Some(Mutant::SeedAtExpiry) && process.clock.now() >= terms.expires_at;
             if !view.is_decided && !is_early {
@@ -682,7 +682,7 @@ impl Run {
     async fn check_views(&self, books: &Books) {
         let process = self.slots.any();
         for Known { terms, .. } in self.world.known() {
-            let seen = process.call(process.view.packet(terms.id, &terms.sender, &Asker::Operator)).await;
+            let seen = process.call(process.view.packet(terms.id, &terms.sender, &Voucher::Operator)).await;
             let right = match (&seen, books.packets.get(&terms.id.to_string())) {
                 (Some(Err(ViewError::NotFound)), None) => true,
                 (Some(Ok(view)), Some(packet)) => {

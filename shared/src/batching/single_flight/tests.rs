@@ -38,17 +38,17 @@ async fn requests_share_the_call_in_flight() {
 }
 
 #[tokio::test]
-async fn a_promise_answers_those_who_wait_or_tells_that_the_call_was_lost() {
+async fn a_duty_answers_those_who_wait_or_tells_that_the_call_was_lost() {
     let flights = SingleFlight::<u32, u32>::default();
     for result in [Some(3), None] {
-        let (first, promise) = flights.enter(7);
+        let (first, duty) = flights.enter(7);
         let (second, none) = flights.enter(7);
         assert!(none.is_none(), "one call is in flight");
-        let promise = promise.unwrap();
-        assert_eq!(*promise.key(), 7);
+        let duty = duty.unwrap();
+        assert_eq!(*duty.key(), 7);
         match result {
-            Some(result) => promise.resolve(result),
-            None => drop(promise),
+            Some(result) => duty.resolve(result),
+            None => drop(duty),
         }
         assert_eq!((first.result().await, second.result().await), (result, result));
     }

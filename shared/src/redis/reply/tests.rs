@@ -11,7 +11,7 @@ fn returns(script: &str) -> impl Iterator<Item = &str> {
 #[test]
 fn the_header_of_grab_lists_every_answer_and_every_one_reads() {
     let (at, left) = (Timestamp::from_ms(7), Duration::from_millis(59));
-    let over = |certain| GrabAnswer::Over { expires_at: Timestamp::from_ms(99), certain };
+    let went_back = |certain| GrabAnswer::WentBack { expires_at: Timestamp::from_ms(99), certain };
     let expected = [
         ("<slip>:<left>", vec![GrabAnswer::Held { slip: 3, left, fresh: true }]),
         ("h<slip>:<left>", vec![GrabAnswer::Held { slip: 3, left, fresh: false }]),
@@ -21,9 +21,9 @@ fn the_header_of_grab_lists_every_answer_and_every_one_reads() {
         ("p", vec![GrabAnswer::Refused(Refusal::WrongPassphrase)]),
         ("t<left>", vec![GrabAnswer::Refused(Refusal::TooManyTries { retry_after_ms: 59 })]),
         ("s<certain>", vec![GrabAnswer::SoldOut { certain: false }, GrabAnswer::SoldOut { certain: true }]),
-        ("e<certain>:<expiry>", vec![over(false), over(true)]),
+        ("e<certain>:<expiry>", vec![went_back(false), went_back(true)]),
         ("c<certain>", vec![GrabAnswer::Closed { certain: false }, GrabAnswer::Closed { certain: true }]),
-        ("x<certain>", vec![GrabAnswer::Gone { certain: false }, GrabAnswer::Gone { certain: true }]),
+        ("x<certain>", vec![GrabAnswer::NoList { certain: false }, GrabAnswer::NoList { certain: true }]),
     ];
     // Each line of the list is indented by three; what an answer means stands two further.
     let lines = returns(include_str!("../lua/grab.lua")).filter_map(|line| line.strip_prefix("   "));
@@ -58,17 +58,17 @@ fn the_other_headers_list_every_state() {
     assert_eq!(listed(include_str!("../lua/reconcile.lua")), read(&|state| reconciled(state).is_some()));
     assert_eq!(listed(include_str!("../lua/load.lua")), read(&|state| loaded(state).is_some()));
     assert_eq!(listed(include_str!("../lua/close.lua")), read(&|state| closed(state).is_some()));
-    let text: Vec<&str> = returns(include_str!("../lua/view.lua")).collect();
+    let text: Vec<&str> = returns(include_str!("../lua/part_state.lua")).collect();
     for shown in ["   {}  ", "   {now, closed, held, known}"] {
         assert!(text.iter().any(|line| line.starts_with(shown)), "{shown}");
     }
 }
 
 #[test]
-fn a_report_is_all_of_its_fields_or_nothing() {
+fn the_state_of_a_part_is_all_of_its_fields_or_nothing() {
     let (now, bit) = (Value::Int(8), |bit| Value::Int(bit));
     let known = Value::BulkString(vec![0b1010_0000, 1]);
-    let read = |fields: &[Value]| report(&Value::Array(fields.to_vec()));
+    let read = |fields: &[Value]| part_state(&Value::Array(fields.to_vec()));
     assert_eq!(read(&[]), Some(None), "the part is not loaded");
     let found = read(&[now.clone(), bit(1), bit(3), known.clone()]).unwrap().unwrap();
     assert_eq!((found.now, found.is_closed, found.held_count), (Timestamp::from_ms(8), true, 3));
@@ -84,7 +84,7 @@ fn a_report_is_all_of_its_fields_or_nothing() {
     ] {
         assert_eq!(read(&fields), None, "{fields:?}");
     }
-    assert_eq!(report(&Value::Nil), None);
+    assert_eq!(part_state(&Value::Nil), None);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::batching::{Batcher, Caller, Promise, SingleFlight};
+use crate::batching::{Batcher, Caller, Duty, SingleFlight};
 use crate::domain::{Claim, PacketId, Terms, UserId};
 use crate::ledger::{CLAIMS_MAX, ClaimOutcome, Ledger, LedgerError};
 use crate::ports::Table;
@@ -32,7 +32,7 @@ type Wanted = (PacketId, UserId, Claim);
 /// A claim that waits for its transaction.
 struct Request {
     terms: Arc<Terms>,
-    promise: Promise<Wanted, Outcome>,
+    duty: Duty<Wanted, Outcome>,
 }
 
 struct Committing<T> {
@@ -84,14 +84,14 @@ async fn commit<T: Table>(ledger: Arc<Ledger<T>>, batch: Vec<Request>, stuck: im
     let Some(Request { terms, .. }) = batch.first() else { return };
     let terms = Arc::clone(terms);
     let claim = |request: &Request| {
-        let (_, user, claim) = request.promise.key();
+        let (_, user, claim) = request.duty.key();
         (user.clone(), claim.clone())
     };
     let claims: Vec<(UserId, Claim)> = batch.iter().map(claim).collect();
-    let mut promises: Vec<_> = batch.into_iter().map(|request| Some(request.promise)).collect();
+    let mut duties: Vec<_> = batch.into_iter().map(|request| Some(request.duty)).collect();
     let answer = |place: usize, outcome: Result<ClaimOutcome, LedgerError>| {
-        if let Some(promise) = promises.get_mut(place).and_then(Option::take) {
-            promise.resolve(outcome.map_err(Failure::from));
+        if let Some(duty) = duties.get_mut(place).and_then(Option::take) {
+            duty.resolve(outcome.map_err(Failure::from));
         }
     };
     ledger.claim_each(Instant::now() + timeouts::CLAIM, &terms, &claims, stuck, answer).await;
@@ -113,9 +113,9 @@ impl<T: Table> Committer<T> {
     /// Gives `claim` to `user`, as [`Ledger::claim`] does, and waits for at most [`timeouts::CLAIM`]. Even then the claim stays in
     /// its queue and is committed; a caller that asks again shares the outcome.
     pub async fn claim(&self, terms: &Arc<Terms>, user: UserId, claim: Claim) -> Outcome {
-        let (flight, promise) = self.claims.enter((terms.id, user, claim));
-        if let Some(promise) = promise {
-            let request = Request { terms: Arc::clone(terms), promise };
+        let (flight, duty) = self.claims.enter((terms.id, user, claim));
+        if let Some(duty) = duty {
+            let request = Request { terms: Arc::clone(terms), duty };
             self.batches.submit(terms.id, |queue| queue.push(request));
         }
         match timeout(timeouts::CLAIM, flight.result()).await {

@@ -20,10 +20,10 @@ use crate::domain::{
 };
 use crate::ledger::{ClaimOutcome, ClaimRefusal};
 use crate::ports::{GrabAnswer, Grabber, HotStore, Table};
-use crate::service::admission::{Admission, Asker, ticket_of};
+use crate::service::admission::{Admission, Voucher, admission_of};
 use crate::service::load::{Ensured, Loader};
 use crate::service::own_claims::OwnClaims;
-use crate::service::sold_out::SoldOut;
+use crate::service::sold_out::SoldOutNotes;
 use crate::service::{Failure, Stores};
 use crate::telemetry::Meter;
 use crate::tickets::TicketFault;
@@ -79,8 +79,8 @@ pub struct GrabSlip<T: Table, H: HotStore> {
     currency: String,
     /// See [`GrabSlip::with_start_spread`].
     start_spread: Duration,
-    /// Whether the process runs on after it has answered.
-    runs_on: bool,
+    /// See [`GrabSlip::never_frozen`].
+    is_never_frozen: bool,
 }
 
 /// How one pass over a packet's parts ended.
@@ -124,7 +124,7 @@ impl PartSet {
 impl<T: Table, H: HotStore> GrabSlip<T, H> {
     /// Grabs from packets in these stores. All money is in `currency` (ISO 4217).
     pub fn new(stores: Stores<T, H>, currency: String) -> Self {
-        let sold_out = Arc::new(SoldOut::new(stores.clone()));
+        let sold_out = Arc::new(SoldOutNotes::new(stores.clone()));
         let on_final = move |part, last| {
             let sold_out = Arc::clone(&sold_out);
             async move { sold_out.note_soon(part, last).await }.boxed()
@@ -139,16 +139,15 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
             stores,
             currency,
             start_spread: Duration::ZERO,
-            runs_on: false,
+            is_never_frozen: false,
         }
     }
 
-    /// The same, for a process that runs on between requests. It answers a winner once their claim is committed, and reconciles
-    /// the hot store afterwards. In a process that freezes between requests, settle would have to do that, and the outbox would
-    /// stay full until then.
+    /// The same, for a process that Lambda never freezes between requests. It answers a winner once their claim is committed, and reconciles
+    /// the hot store afterwards. In a process that freezes, settle would have to do that, and the outbox would stay full until then.
     #[must_use]
-    pub fn running_on(self) -> Self {
-        Self { runs_on: true, ..self }
+    pub fn never_frozen(self) -> Self {
+        Self { is_never_frozen: true, ..self }
     }
 
     /// The same, which tells users who come before a packet's start to ask again within this time after it.
@@ -176,21 +175,21 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
     // Thousands of grabs wait at once, and the processor's caches hold a few megabytes. So a waiting grab takes little memory:
     // the futures that few grabs need, or that wait for the ledger anyway, are boxed.
 
-    /// Grabs a slip of packet `id` for `user`, for whom `asker` vouches; `passphrase` is the digest of what they gave, if anything.
+    /// Grabs a slip of packet `id` for `user`. `voucher` says who vouches for them; `passphrase` is the digest of what they gave, if anything.
     pub fn grab(
         &self,
         id: PacketId,
         user: &UserId,
         passphrase: Option<PassphraseDigest>,
-        asker: &Asker,
+        voucher: &Voucher,
     ) -> impl Future<Output = Result<GrabOutcome, Failure>> + use<'_, T, H> {
         let grabber = Grabber { user: user.clone(), passphrase };
         // It is cloned only where a ticket counts.
-        let asker = id.wants_ticket().then(|| Box::new(asker.clone()));
+        let voucher = id.wants_ticket().then(|| Box::new(voucher.clone()));
         async move {
             let known_why = self.final_packets.why(id, self.stores.clock.now());
             if (known_why.is_some() || id.wants_ticket() || id.has_limit())
-                && let Some(outcome) = Box::pin(self.answer_before_probe(id, &grabber, known_why, asker)).await?
+                && let Some(outcome) = Box::pin(self.answer_before_probe(id, &grabber, known_why, voucher)).await?
             {
                 return Ok(outcome);
             }
@@ -224,7 +223,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         id: PacketId,
         grabber: &Grabber,
         why: Option<NoSlip>,
-        asker: Option<Box<Asker>>,
+        voucher: Option<Box<Voucher>>,
     ) -> Result<Option<GrabOutcome>, Failure> {
         let user = &grabber.user;
         // If the ledger can't answer now, the hot store does.
@@ -233,8 +232,8 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         {
             return Ok(Some(claim.map_or_else(|| no_slip(why), grabbed_before)));
         }
-        let mut refusal = match asker {
-            Some(asker) => self.ticket_refusal(id, user, &asker).await,
+        let mut refusal = match voucher {
+            Some(voucher) => self.ticket_refusal(id, user, &voucher).await,
             None => Ok(None),
         };
         if matches!(refusal, Ok(None)) && id.has_limit() {
@@ -248,9 +247,14 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
     }
 
     /// What a user without a claim is answered if they have no valid ticket, or must wait for their turn.
-    async fn ticket_refusal(&self, id: PacketId, user: &UserId, asker: &Asker) -> Result<Option<GrabOutcome>, Failure> {
+    async fn ticket_refusal(
+        &self,
+        id: PacketId,
+        user: &UserId,
+        voucher: &Voucher,
+    ) -> Result<Option<GrabOutcome>, Failure> {
         let (keys, packets, now) = (self.stores.ticket_keys.as_deref(), &self.stores.packets, self.stores.clock.now());
-        let refusal = match ticket_of(keys, packets, id, user, asker, now).await? {
+        let refusal = match admission_of(keys, packets, id, user, voucher, now).await? {
             Admission::Admitted => return Ok(None),
             Admission::NotBefore(starts_at) => {
                 let retry_after = starts_at.since(now) + self.stores.entropy.part_of(self.start_spread);
@@ -301,11 +305,11 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
                 Some(GrabAnswer::Refused(refusal)) => return Ok(Pass::Done(GrabOutcome::Refused(refusal))),
                 Some(GrabAnswer::Closed { certain }) => (NoSlip::Closed, certain),
                 Some(GrabAnswer::SoldOut { certain }) => (NoSlip::SoldOut, certain),
-                Some(GrabAnswer::Over { expires_at, certain }) => {
+                Some(GrabAnswer::WentBack { expires_at, certain }) => {
                     let is_past = self.stores.clock.now() >= expires_at;
                     (if is_past { NoSlip::Expired } else { NoSlip::SoldOut }, certain)
                 }
-                Some(GrabAnswer::Gone { certain }) => match Box::pin(self.loader.ensure(part)).await? {
+                Some(GrabAnswer::NoList { certain }) => match Box::pin(self.loader.ensure(part)).await? {
                     Ensured::Expired(_) => (NoSlip::Expired, certain),
                     Ensured::AskAgain => return Ok(Pass::Again),
                     Ensured::NotFound => return Ok(Pass::Done(GrabOutcome::NotFound)),
@@ -420,7 +424,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
     /// Applies decisions to the hot store. If it cannot be reached, the answer stands all the same, and settle reconciles later.
     async fn reconcile(&self, part: PartId, terms: &Terms, decisions: Vec<Decision>, resolved: Hold) {
         let done = self.reconciler.submit(part, terms.count, decisions, resolved);
-        if !self.runs_on {
+        if !self.is_never_frozen {
             done.await;
         }
     }

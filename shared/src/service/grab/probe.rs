@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use crate::batching::{Batcher, Caller};
 use crate::domain::{PartId, UserId};
-use crate::ports::{Ask, GrabAnswer, Grabber, HotStore, HotStoreError, PartAnswers};
+use crate::ports::{GrabAnswer, Grabber, HotStore, HotStoreError, PartAnswers, PartGrabs};
 use crate::service::Failure;
 
 /// The most users in one call. More would gain nothing, and keep Redis busy for longer.
@@ -35,10 +35,10 @@ struct Request {
 /// The equal requests of one user.
 type Waiters = Vec<oneshot::Sender<Outcome>>;
 
-/// What one call asks, and who waits for which of its answers.
+/// The grabs of one call, and who waits for which of its answers.
 #[derive(Default)]
 struct Batch {
-    asks: Vec<Ask>,
+    grabs: Vec<PartGrabs>,
     /// The waiters of each user of each part.
     waiters: Vec<Vec<Waiters>>,
 }
@@ -83,7 +83,7 @@ impl<H: HotStore> Caller for Probing<H> {
 
     async fn call(&self, _lane: &u32, batch: Batch) -> Option<Failure> {
         crash_point!("grab.before_script");
-        let result = self.0.grab_each(&batch.asks).await;
+        let result = self.0.grab_each(&batch.grabs).await;
         crash_point!("grab.after_script");
         match result {
             Ok(answers) => {
@@ -93,9 +93,9 @@ impl<H: HotStore> Caller for Probing<H> {
                 None
             }
             // A part with damaged keys must not fail the others, so each is probed by itself. Some may be probed twice.
-            Err(HotStoreError::Impossible(_)) if batch.asks.len() > 1 => {
-                for (ask, waiters) in batch.asks.into_iter().zip(batch.waiters) {
-                    send(waiters, self.0.grab(ask.part, &ask.grabbers).await.map_err(Failure::from));
+            Err(HotStoreError::Impossible(_)) if batch.grabs.len() > 1 => {
+                for (part_grabs, waiters) in batch.grabs.into_iter().zip(batch.waiters) {
+                    send(waiters, self.0.grab(part_grabs.part, &part_grabs.grabbers).await.map_err(Failure::from));
                 }
                 None
             }
@@ -132,14 +132,14 @@ fn next_batch(queue: &mut VecDeque<Request>) -> Batch {
         let mut place = *places.entry(part).or_insert_with(|| batch.open(part));
         let same = users.get(&(place, grabber.user.clone())).copied();
         if let Some(user) = same {
-            if batch.asks[place].grabbers[user] == grabber {
+            if batch.grabs[place].grabbers[user] == grabber {
                 batch.waiters[place][user].push(answer);
                 continue;
             }
             place = batch.open(part);
             places.insert(part, place);
         }
-        let grabbers = &mut batch.asks[place].grabbers;
+        let grabbers = &mut batch.grabs[place].grabbers;
         users.insert((place, grabber.user.clone()), grabbers.len());
         grabbers.push(grabber);
         batch.waiters[place].push(vec![answer]);
@@ -150,9 +150,9 @@ fn next_batch(queue: &mut VecDeque<Request>) -> Batch {
 impl Batch {
     /// Adds a part without users. Returns its place.
     fn open(&mut self, part: PartId) -> usize {
-        self.asks.push(Ask { part, grabbers: Vec::new() });
+        self.grabs.push(PartGrabs { part, grabbers: Vec::new() });
         self.waiters.push(Vec::new());
-        self.asks.len() - 1
+        self.grabs.len() - 1
     }
 }
 

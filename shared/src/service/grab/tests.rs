@@ -35,7 +35,7 @@ async fn a_waiting_grab_takes_little_room() {
     // In a rush ten thousand wait, and the processor's caches hold a few megabytes.
     let scene = Scene::of(1).await;
     let (process, loser) = (scene.process().await, user(1));
-    let bytes = size_of_val(&process.grab(scene.terms.id, &loser, None, &Asker::Operator));
+    let bytes = size_of_val(&process.grab(scene.terms.id, &loser, None, &Voucher::Operator));
     assert!(bytes <= 512, "a grab that waits takes {bytes} bytes");
 }
 
@@ -61,16 +61,20 @@ async fn a_user_before_the_start_receives_a_time_within_the_spread_after_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_that_runs_on_answers_a_winner_before_the_hot_store_knows() {
-    for runs_on in [false, true] {
+async fn a_process_that_never_freezes_answers_a_winner_before_the_hot_store_knows() {
+    for is_never_frozen in [false, true] {
         // The last winner of all would also note that the packet is sold out.
         let scene = Scene::of(2).await;
         let grab = scene.grab().await;
-        let process = Arc::new(if runs_on { grab.running_on() } else { grab });
+        let process = Arc::new(if is_never_frozen { grab.never_frozen() } else { grab });
         let (answers, waited) = scene.ask(&process, 0..=0).await;
         assert!(matches!(&answers[..], [Ok(GrabOutcome::Grabbed { replayed: false, .. })]), "{answers:?}");
-        assert_eq!(waited, LEDGER + if runs_on { REDIS } else { REDIS * 2 });
-        assert_eq!(scene.hot.server().memory.is_pending(scene.part()), runs_on, "whether settle would find the hold");
+        assert_eq!(waited, LEDGER + if is_never_frozen { REDIS } else { REDIS * 2 });
+        assert_eq!(
+            scene.hot.server().memory.is_pending(scene.part()),
+            is_never_frozen,
+            "whether settle would find the hold"
+        );
     }
 }
 
@@ -174,10 +178,10 @@ async fn packets_are_not_remembered_whose_claims_may_come_later_or_that_refuse_u
         let scene = Scene::with(5, change).await;
         let (process, open) = (scene.process().await, scene.terms.guard.passphrase);
         for number in 0..=10 {
-            process.grab(scene.terms.id, &user(number), open, &Asker::Operator).await.unwrap();
+            process.grab(scene.terms.id, &user(number), open, &Voucher::Operator).await.unwrap();
         }
         assert_eq!(process.final_packets.why(scene.terms.id, process.stores.clock.now()), None);
-        let again = process.grab(scene.terms.id, &user(0), open, &Asker::Operator).await;
+        let again = process.grab(scene.terms.id, &user(0), open, &Voucher::Operator).await;
         assert!(is_replay(&again), "{again:?}");
     }
 }

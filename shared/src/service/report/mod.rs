@@ -15,9 +15,7 @@ use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 pub use self::sheet::{Bounded, SheetError, sheet_name, text_of_cell, write_sheet};
 
 use super::Failure;
-use crate::domain::{
-    Amount, Claim, DayZone, Decision, End, Owner, PacketId, Selection, Status, Terms, Timestamp, UserId,
-};
+use crate::domain::{Amount, Claim, DayZone, Decision, Owner, PacketId, Selection, Status, Terms, Timestamp, UserId};
 use crate::ledger::keys::SLIPS_PER_KEY;
 use crate::ledger::{Ledger, Packet, Slice};
 use crate::ports::Table;
@@ -83,7 +81,7 @@ impl PacketTotals {
     /// The packet's state at `now`, as the ledger knows it.
     pub fn status(&self, now: Timestamp) -> Status {
         let terms = &self.packet.terms;
-        Status::of(terms, &End::of(&self.packet, now >= terms.expires_at), self.won_count, now)
+        Status::of(terms, &self.packet.end(now >= terms.expires_at), self.won_count, now)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::domain::{AckMode, Claim, Decision, Hold, Owner, PartId, Partition, Te
 use crate::ledger::{CLAIMS_MAX, ClaimOutcome, ClaimRefusal, LedgerError};
 use crate::lock;
 use crate::ports::{Backlog, HotStore, OutboxEntry, Reconciled, Table};
-use crate::service::sold_out::SoldOut;
+use crate::service::sold_out::SoldOutNotes;
 use crate::service::{Failure, Stores};
 use crate::timeouts;
 
@@ -30,7 +30,7 @@ const LEAST_AGE: Duration = Duration::from_secs(5);
 /// Brings to the ledger what the hot store still holds.
 pub(super) struct Outboxes<T, H> {
     stores: Stores<T, H>,
-    sold_out: SoldOut<T, H>,
+    sold_out: SoldOutNotes<T, H>,
     /// Parts that this run made final.
     finals: Mutex<Vec<PartId>>,
     /// See [`LEAST_AGE`].
@@ -67,7 +67,7 @@ struct Persisted {
 impl<T: Table, H: HotStore> Outboxes<T, H> {
     /// The outboxes of these stores.
     pub fn new(stores: Stores<T, H>) -> Self {
-        let (sold_out, finals) = (SoldOut::new(stores.clone()), Mutex::default());
+        let (sold_out, finals) = (SoldOutNotes::new(stores.clone()), Mutex::default());
         Self { stores, sold_out, finals, least_age: LEAST_AGE }
     }
 
@@ -178,7 +178,7 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         };
         // No grab commits the holds of a packet that is answered on the hot store's word, so there is nobody to wait for.
         if terms.ack == AckMode::Ledger && least_age > Duration::ZERO {
-            let now = self.stores.hot.report(part).await?.map(|report| report.now);
+            let now = self.stores.hot.part_state(part).await?.map(|state| state.now);
             // A hold from the future is one of another server, before a failover: its age is unknown.
             let is_young = |at| now.is_some_and(|now| at <= now && now.since(at) < least_age);
             held.retain(|held| !is_young(held.hold.at));

@@ -13,7 +13,7 @@ use crate::domain::{Claim, PacketId, PartId, Terms, Timestamp, UserId};
 use crate::ledger::Slice;
 use crate::ledger::keys::SLIPS_PER_KEY;
 use crate::ports::{HotStore, Table};
-use crate::service::{Asker, Failure};
+use crate::service::{Failure, Voucher};
 
 /// A claim in a packet's list.
 #[derive(Clone, Debug)]
@@ -89,10 +89,10 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         &self,
         id: PacketId,
         viewer: Option<&UserId>,
-        by: &Asker,
+        voucher: &Voucher,
         asked: &ClaimsAsked,
     ) -> Result<ClaimsView, ViewError> {
-        let terms = self.terms_for(id, viewer, by).await?;
+        let terms = self.terms_for(id, viewer, voucher).await?;
         let shared = self.reads.shared(&terms).await?;
         let mut late = shared.promises.clone();
         if let Some(viewer) = viewer.filter(|_| !shared.is_decided) {
@@ -136,11 +136,11 @@ struct List<'a, T: Table, H> {
 impl<T: Table, H: HotStore> List<'_, T, H> {
     /// The groups of `slips` that have claims, as far as the parts know.
     fn groups(&self, slips: &Range<u32>) -> Vec<u32> {
-        self.shared.counted.groups_to_read(self.terms, slips, Need::Each)
+        self.shared.joint.groups_to_read(self.terms, slips, Need::Each)
     }
 
     async fn read(&self, groups: Vec<u32>) -> Result<Groups, Failure> {
-        self.reads.groups(self.terms, &self.shared.counted, groups, Need::Each).await
+        self.reads.groups(self.terms, &self.shared.joint, groups, Need::Each).await
     }
 
     /// The claims of groups that were read, and the late ones; of one slip, what the ledger says.
@@ -209,7 +209,7 @@ impl<T: Table, H: HotStore> List<'_, T, H> {
     /// The moment up to which a list whose newest claim is at `newest` lacks no claim. It is not after that, so it stays where it is while
     /// nothing happens.
     fn complete_until(&self, newest: u64) -> u64 {
-        let until = begin_of(self.shared.counted.as_of.before(COMMITTED_WITHIN)).saturating_sub(1);
+        let until = begin_of(self.shared.joint.as_of.before(COMMITTED_WITHIN)).saturating_sub(1);
         if self.shared.is_decided { newest } else { newest.min(until) }
     }
 }

@@ -42,7 +42,7 @@ use crate::domain::{
 };
 use crate::ledger::{Ledger, Packet, Slice};
 use crate::ports::{HotStore, Table};
-use crate::service::admission::{Admission, Asker, ticket_of};
+use crate::service::admission::{Admission, Voucher, admission_of};
 use crate::service::{Failure, Stores};
 use crate::tickets::TicketFault;
 
@@ -71,7 +71,7 @@ impl<E: Into<Failure>> From<E> for ViewError {
 /// A packet as one of its viewers sees it, by itself or in a list.
 #[derive(Clone, Debug)]
 pub struct PacketView {
-    /// Its terms. The HTTP edge leaves out what is secret in them.
+    /// Its terms. `http` leaves out what is secret in them.
     pub terms: Arc<Terms>,
     /// Its state.
     pub status: Status,
@@ -130,13 +130,13 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
     }
 
     /// A packet, for `viewer`.
-    pub async fn packet(&self, id: PacketId, viewer: &UserId, asker: &Asker) -> Result<PacketView, ViewError> {
-        let terms = self.terms_for(id, Some(viewer), asker).await?;
+    pub async fn packet(&self, id: PacketId, viewer: &UserId, voucher: &Voucher) -> Result<PacketView, ViewError> {
+        let terms = self.terms_for(id, Some(viewer), voucher).await?;
         let mut view = self.view(terms, Some(viewer)).await?;
         let Some(limit) = &view.terms.limit else { return Ok(view) };
         let won = self.ledger().won(viewer, &view.terms.sender, limit).await?;
         if view.mine.is_some() || !matches!(view.status, Status::Scheduled | Status::Open) {
-            let next = Box::pin(self.next_round(&view.terms, limit, viewer, asker, won)).await;
+            let next = Box::pin(self.next_round(&view.terms, limit, viewer, voucher, won)).await;
             // It is an offer. Without it the viewer still sees their slip.
             view.next = next.unwrap_or_else(|failure| {
                 tracing::warn!(%id, error = crate::error_chain(&failure), "the next round was not read");
@@ -230,14 +230,19 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
     }
 
     /// A packet's terms, if `viewer` may view it. Without a viewer the operator does.
-    async fn terms_for(&self, id: PacketId, viewer: Option<&UserId>, asker: &Asker) -> Result<Arc<Terms>, ViewError> {
+    async fn terms_for(
+        &self,
+        id: PacketId,
+        viewer: Option<&UserId>,
+        voucher: &Voucher,
+    ) -> Result<Arc<Terms>, ViewError> {
         let Stores { packets, ticket_keys, clock, .. } = &self.reads.stores;
         let terms = packets.terms(id).await?.ok_or(ViewError::NotFound)?;
         let Some(viewer) = viewer.filter(|viewer| terms.sender != **viewer) else { return Ok(terms) };
         if !terms.guard.invites(viewer) {
             return Err(ViewError::NotForYou);
         }
-        let turned_away = match ticket_of(ticket_keys.as_deref(), packets, id, viewer, asker, clock.now()).await {
+        let turned_away = match admission_of(ticket_keys.as_deref(), packets, id, viewer, voucher, clock.now()).await {
             // Who waits for their turn may look.
             Ok(Admission::Admitted | Admission::NotBefore(_)) => return Ok(terms),
             Ok(Admission::Refused(fault)) => ViewError::NoTicket(fault),

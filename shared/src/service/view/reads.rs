@@ -7,7 +7,7 @@ use futures::future::join_all;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use tokio::time::{Instant, timeout};
 
-use super::rules::{Counted, Group, Groups, Need, Shared};
+use super::rules::{Group, Groups, JointState, Need, Shared};
 use crate::batching::{Cache, FreshSingleFlight, cache};
 use crate::domain::{AckMode, End, PacketId, PartId, Terms, Timestamp};
 use crate::ledger::Packet;
@@ -79,28 +79,28 @@ impl<T: Table, H: HotStore> Reads<T, H> {
         let now = self.stores.clock.now();
         let cached = self.decided.get(&terms.id).map(|cached| cached.summary.clone());
         let is_settled = item.as_ref().is_some_and(|item| item.settled.is_some());
-        let counted = if cached.is_some() || is_settled { Counted::nothing() } else { self.ask(terms, now).await };
-        let is_past = now >= terms.expires_at || counted.is_past;
+        let joint = if cached.is_some() || is_settled { JointState::unknown() } else { self.ask(terms, now).await };
+        let is_past = now >= terms.expires_at || joint.is_past;
         let was_open = || self.open_at.get(&terms.id).is_some_and(|at| at.elapsed() < OPEN_LIFE);
         let item = match item {
-            None if !is_past && counted.is_open() && was_open() => None,
+            None if !is_past && joint.is_open() && was_open() => None,
             None => Some(self.item(terms.id).await?),
             item => item,
         };
-        let end = item.as_ref().map_or(End { is_past, ..End::default() }, |item| End::of(item, is_past));
+        let end = item.as_ref().map_or(End { is_past, ..End::default() }, |item| item.end(is_past));
         if let Some(summary) = item.and_then(|item| item.settled).or(cached) {
             return Ok(self.keep(terms.id, Shared::decided(end, summary)));
         }
-        let (counted, need) = if end.is_over() || counted.may_be_all(terms.count) {
-            (counted.checked_by_ledger(), Need::Each)
+        let (joint, need) = if end.is_over() || joint.may_be_all(terms.count) {
+            (joint.with_ledger_for_all(), Need::Each)
         } else {
-            (counted, Need::Sums)
+            (joint, Need::Sums)
         };
-        let numbers = counted.groups_to_read(terms, &(0..terms.count), need);
-        let groups = self.groups(terms, &counted, numbers, need).await?;
-        let is_enough = counted.beyond(&groups).is_empty();
+        let numbers = joint.groups_to_read(terms, &(0..terms.count), need);
+        let groups = self.groups(terms, &joint, numbers, need).await?;
+        let is_enough = joint.beyond(&groups).is_empty();
         let amounts = if is_enough { PacketAmounts::default() } else { self.stores.packets.all_amounts(terms).await? };
-        let shared = Shared::of(terms, end, counted, &groups, |slip| amounts.get(slip));
+        let shared = Shared::of(terms, end, joint, &groups, |slip| amounts.get(slip));
         Ok(if shared.is_decided { self.keep(terms.id, shared) } else { Arc::new(shared) })
     }
 
@@ -122,11 +122,11 @@ impl<T: Table, H: HotStore> Reads<T, H> {
     }
 
     /// Asks each part what it knows, all at once: those that answer do not wait for those that don't, or not for long.
-    async fn ask(&self, terms: &Terms, now: Timestamp) -> Counted {
+    async fn ask(&self, terms: &Terms, now: Timestamp) -> JointState {
         let ask = async |part: PartId| {
             let (hot, ack) = (Arc::clone(&self.stores.hot), terms.ack);
             let call = async move {
-                let state = hot.report(part).await?;
+                let state = hot.part_state(part).await?;
                 // A part that has lost its bitmap may still have holds.
                 let may_hold = state.as_ref().is_none_or(|state| state.held_count > 0);
                 let has_promises = ack == AckMode::Redis && may_hold;
@@ -144,20 +144,20 @@ impl<T: Table, H: HotStore> Reads<T, H> {
             ((slips, None), Vec::new())
         };
         let (parts, promises): (Vec<_>, Vec<_>) = join_all(terms.id.parts().map(ask)).await.into_iter().unzip();
-        Counted::of(terms, now, parts, promises.into_iter().flatten().map(|entry| entry.hold).collect())
+        JointState::of(terms, now, parts, promises.into_iter().flatten().map(|entry| entry.hold).collect())
     }
 
     /// These groups. Those that the process has not read, or that are not usable, are read now.
     pub async fn groups(
         self: &Arc<Self>,
         terms: &Terms,
-        counted: &Counted,
+        joint: &JointState,
         numbers: Vec<u32>,
         need: Need,
     ) -> Result<Groups, Failure> {
         let life = GROUP_LIFE * u32::try_from(numbers.len().div_ceil(GROUPS_A_SECOND)).unwrap_or(u32::MAX);
         let group = |number| async move {
-            let (key, known_bits) = ((terms.id, number), counted.known.group(number));
+            let (key, known_bits) = ((terms.id, number), joint.known.group(number));
             if let Some(group) = self.groups.get(&key).filter(|group| group.is_usable(known_bits, need, life)) {
                 return Ok::<_, Failure>((number, group));
             }

@@ -10,7 +10,7 @@ use crate::batching::{Cache, SingleFlight, cache};
 use crate::domain::{LimitKey, PacketId, Status, Terms, Timestamp, UserId, WinLimit, Won};
 use crate::ledger::{Ledger, Packet};
 use crate::ports::{HotStore, Table};
-use crate::service::admission::{Admission, Asker, ticket_of};
+use crate::service::admission::{Admission, Voucher, admission_of};
 use crate::service::{Failure, Stores};
 
 /// How long a process believes what it read of the rounds of a campaign. While a crowd waits for the next one, a second saves the ledger a
@@ -74,7 +74,7 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         terms: &Terms,
         limit: &WinLimit,
         viewer: &UserId,
-        asker: &Asker,
+        voucher: &Voucher,
         won: Won,
     ) -> Result<Option<NextRound>, Failure> {
         if terms.labels.reference.is_none() {
@@ -99,7 +99,7 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         rounds.sort_by_key(|(round, _)| (round.starts_at, round.id));
         for (round, packet) in rounds {
             if let Admission::Refused(_) =
-                ticket_of(ticket_keys.as_deref(), packets, round.id, viewer, asker, now).await?
+                admission_of(ticket_keys.as_deref(), packets, round.id, viewer, voucher, now).await?
             {
                 continue;
             }

@@ -108,11 +108,11 @@ pub enum Need {
 /// Groups that were read, by their number.
 pub type Groups = BTreeMap<u32, Arc<Group>>;
 
-/// What the parts of a packet know, together.
+/// The states of a packet's parts, together.
 #[derive(Clone, Debug, Default)]
-pub struct Counted {
-    /// The slips of parts that do not answer, or are not loaded. The ledger answers for them.
-    silent: Vec<Range<u32>>,
+pub struct JointState {
+    /// The slips for which the ledger answers: those of parts that do not answer, or are not loaded; or all.
+    for_ledger: Vec<Range<u32>>,
     /// The slips whose decision is known.
     pub known: SlipSet,
     /// The holds of a packet whose winners are answered on the hot store's word. Settle will make claims of them.
@@ -124,10 +124,10 @@ pub struct Counted {
     pub as_of: Timestamp,
 }
 
-impl Counted {
-    /// Nothing: the ledger answers for all slips.
-    pub fn nothing() -> Self {
-        Self::default().checked_by_ledger()
+impl JointState {
+    /// That of parts that were not asked: the ledger answers for all slips.
+    pub fn unknown() -> Self {
+        Self::default().with_ledger_for_all()
     }
 
     /// What the states of `parts` say, each with its slips. They were read after `now`.
@@ -135,7 +135,7 @@ impl Counted {
         let mut all = Self { promises, as_of: now, ..Self::default() };
         for (slips, state) in parts {
             let Some(state) = state else {
-                all.silent.push(slips);
+                all.for_ledger.push(slips);
                 continue;
             };
             for slip in state.known_places().map(|place| slips.start + place).take_while(|slip| *slip < slips.end) {
@@ -150,27 +150,28 @@ impl Counted {
 
     /// Whether every part says that the packet is not closed.
     pub fn is_open(&self) -> bool {
-        self.silent.is_empty() && !self.is_closed
+        self.for_ledger.is_empty() && !self.is_closed
     }
 
     /// Whether every slip of a packet of `count` may be decided.
     pub fn may_be_all(&self, count: u32) -> bool {
-        self.known.len() + self.silent.iter().map(ExactSizeIterator::len).sum::<usize>() >= count as usize
+        self.known.len() + self.for_ledger.iter().map(ExactSizeIterator::len).sum::<usize>() >= count as usize
     }
 
-    /// The same where the ledger is asked for all slips, too.
+    /// The same, where the ledger answers for all slips too.
     #[must_use]
-    pub fn checked_by_ledger(self) -> Self {
-        Self { silent: std::iter::once(0..u32::MAX).collect(), ..self }
+    pub fn with_ledger_for_all(self) -> Self {
+        Self { for_ledger: std::iter::once(0..u32::MAX).collect(), ..self }
     }
 
     /// The groups of `slips` to read for `need`.
     pub fn groups_to_read(&self, terms: &Terms, slips: &Range<u32>, need: Need) -> Vec<u32> {
         let is_needed = |group: &u32| {
             let group = group * SLIPS_PER_KEY..(group + 1) * SLIPS_PER_KEY;
-            let is_silent = || self.silent.iter().any(|slips| slips.start < group.end && group.start < slips.end);
+            let is_for_ledger =
+                || self.for_ledger.iter().any(|slips| slips.start < group.end && group.start < slips.end);
             let is_known = || group.clone().any(|slip| slips.contains(&slip) && self.known.contains(slip));
-            terms.count <= SMALL_SLIPS_MAX || is_silent() || need == Need::Each && is_known()
+            terms.count <= SMALL_SLIPS_MAX || is_for_ledger() || need == Need::Each && is_known()
         };
         (slips.start / SLIPS_PER_KEY..slips.end.div_ceil(SLIPS_PER_KEY)).filter(is_needed).collect()
     }
@@ -200,7 +201,7 @@ pub struct Shared {
     /// The slips that the sums count, unless every slip is decided.
     in_sums: SlipSet,
     /// What the parts know, unless every slip is decided.
-    pub counted: Counted,
+    pub joint: JointState,
     /// What winners were promised, unless every slip is decided.
     pub promises: Vec<(UserId, Claim)>,
 }
@@ -208,13 +209,13 @@ pub struct Shared {
 impl Shared {
     /// What is to see of a packet of which every slip is decided.
     pub fn decided(end: End, summary: Summary) -> Self {
-        let (counted, in_sums) = (Counted::nothing(), SlipSet::default());
-        Self { end, summary, is_decided: true, in_sums, counted, promises: Vec::new() }
+        let (joint, in_sums) = (JointState::unknown(), SlipSet::default());
+        Self { end, summary, is_decided: true, in_sums, joint, promises: Vec::new() }
     }
 
     /// What is to see of a packet with these terms and this end, of which `groups` were read, and the parts knew this. `amount` tells what
     /// is in a slip.
-    pub fn of<F>(terms: &Terms, end: End, counted: Counted, groups: &Groups, amount: F) -> Self
+    pub fn of<F>(terms: &Terms, end: End, joint: JointState, groups: &Groups, amount: F) -> Self
     where
         F: Fn(u32) -> Option<Amount>,
     {
@@ -227,15 +228,15 @@ impl Shared {
         for decision in decisions() {
             in_sums.insert(decision.slip);
         }
-        for slip in counted.beyond(groups) {
+        for slip in joint.beyond(groups) {
             if let Some(amount) = amount(slip).filter(|_| in_sums.insert(slip)) {
                 add(&mut summary, amount);
             }
         }
         let promise =
             |hold: &Hold| Some((hold.user.clone(), Claim { slip: hold.slip, amount: amount(hold.slip)?, at: hold.at }));
-        let promises = counted.promises.iter().filter_map(promise).collect();
-        Self { end, summary, is_decided: false, in_sums, counted, promises }
+        let promises = joint.promises.iter().filter_map(promise).collect();
+        Self { end, summary, is_decided: false, in_sums, joint, promises }
     }
 
     /// What a viewer sees at `now`. Their own claim is read last, because a promise may have become one. It counts even if no part knows of

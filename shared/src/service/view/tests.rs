@@ -122,7 +122,7 @@ async fn a_promise_counts_also_where_the_bitmap_of_known_decisions_was_lost() {
     let mut scene = Scene::acknowledged_by(AckMode::Redis, 100, |_| 10).await;
     let hold = scene.hold(scene.part(0)).await;
     scene.memory.command(&["DEL", &PartKeys::of(scene.part(0)).known]).unwrap();
-    assert_eq!(scene.hot.report(scene.part(0)).await.unwrap(), None, "the part says nothing of its slips");
+    assert_eq!(scene.hot.part_state(scene.part(0)).await.unwrap(), None, "the part says nothing of its slips");
     assert_eq!(scene.claimed_count().await, 11, "what the ledger has, and the promise");
     let promised = Claim { at: hold.at, ..scene.claim(hold.slip) };
     assert_eq!(scene.view(&hold.user).await.mine, Some(promised));
@@ -172,7 +172,7 @@ async fn a_winner_finds_their_slip_before_redis_is_reconciled() {
         assert_eq!((shown.mine, shown.summary.claimed_count), (Some(claim), before + 1));
         for order in [Order::Slip, Order::Newest { after: None }] {
             let asked = ClaimsAsked { order, cursor: None, limit: 100 };
-            let list = scene.view.claims(scene.terms.id, Some(&hold.user), &Asker::Operator, &asked).await.unwrap();
+            let list = scene.view.claims(scene.terms.id, Some(&hold.user), &Voucher::Operator, &asked).await.unwrap();
             assert!(list.claims.rows.iter().any(|row| row.user == hold.user), "{count} {order:?}");
         }
         // Others see it in a second if the packet is small, and else once the part knows.
@@ -199,6 +199,6 @@ async fn what_redis_lost_or_invents_shows_for_a_second_in_a_small_packet() {
     for _ in 0..2 {
         assert_eq!(scene.claimed_count().await, 101, "the ledger was asked");
     }
-    let other = scene.process().packet(scene.terms.id, &scene.terms.sender, &Asker::Operator).await.unwrap();
+    let other = scene.process().packet(scene.terms.id, &scene.terms.sender, &Voucher::Operator).await.unwrap();
     assert_eq!(other.summary.claimed_count, 101);
 }

@@ -23,10 +23,10 @@ fn queue<'a>(requests: impl IntoIterator<Item = (u8, &'a str, Option<u8>)>) -> V
     requests.into_iter().map(|(packet, user, digest)| request(packet, user, digest)).collect()
 }
 
-/// The part of each ask, and how many requests each of its users has.
+/// Each part, and how many requests each of its users has.
 fn shape(batch: &Batch) -> Vec<(PartId, Vec<usize>)> {
     let waiters = batch.waiters.iter().map(|users| users.iter().map(Vec::len).collect());
-    batch.asks.iter().map(|ask| ask.part).zip(waiters).collect()
+    batch.grabs.iter().map(|part_grabs| part_grabs.part).zip(waiters).collect()
 }
 
 #[test]

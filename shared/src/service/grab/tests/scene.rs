@@ -186,7 +186,7 @@ impl Scene {
         let (begun, id, mut asking) = (Instant::now(), self.terms.id, JoinSet::new());
         for number in users {
             let process = Arc::clone(process);
-            asking.spawn(async move { process.grab(id, &user(number), None, &Asker::Operator).await });
+            asking.spawn(async move { process.grab(id, &user(number), None, &Voucher::Operator).await });
         }
         (asking.join_all().await, begun.elapsed())
     }

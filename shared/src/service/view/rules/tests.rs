@@ -121,11 +121,11 @@ fn what_a_viewer_sees_follows_from_what_was_read() {
         let terms = Arc::new(terms(4));
         let hold = |slip: &u32| Hold { slip: *slip, user: user(&format!("u{slip}")), at: NOW };
         let promises = case.promised.iter().map(hold).collect();
-        let counted = Counted::of(&terms, NOW, vec![(0..4, case.known.map(state))], promises);
+        let joint = JointState::of(&terms, NOW, vec![(0..4, case.known.map(state))], promises);
         let bits = |known: &[u32]| known.iter().fold(0, |bits, slip| bits | 1 << slip);
         let read =
             case.read.clone().map(|(read, known)| (0, Arc::new(Group::new(read, 4, bits(known), Instant::now()))));
-        let shared = Shared::of(&terms, case.end, counted, &read.into_iter().collect(), amount);
+        let shared = Shared::of(&terms, case.end, joint, &read.into_iter().collect(), amount);
         let seen = shared.for_viewer(Some(&user("u0")), case.own.map(claim), Arc::clone(&terms), NOW);
         let sums = &seen.summary;
         let amounts = (sums.claimed_amount.minor_units(), sums.refunded_amount.minor_units());
@@ -147,8 +147,8 @@ fn the_parts_say_whether_a_packet_is_open_past_or_may_be_decided() {
         (Some(late), (true, true, false)),
         (Some(state(&[0, 1, 2, 3])), (true, false, true)),
     ] {
-        let counted = Counted::of(&terms, NOW, vec![(0..4, part.clone())], Vec::new());
-        assert_eq!((counted.is_open(), counted.is_past, counted.may_be_all(4)), facts, "{part:?}");
+        let joint = JointState::of(&terms, NOW, vec![(0..4, part.clone())], Vec::new());
+        assert_eq!((joint.is_open(), joint.is_past, joint.may_be_all(4)), facts, "{part:?}");
     }
 }
 
@@ -158,14 +158,14 @@ fn groups_are_read_where_the_parts_do_not_know_enough() {
     let large = terms(3_000);
     let first = PartState { known: [&[0x80][..], &[0; 15], &[1]].concat(), ..state(&[]) };
     let parts = vec![(0..1_000, Some(first)), (1_000..2_000, None), (2_000..3_000, Some(state(&[])))];
-    let counted = Counted::of(&large, NOW, parts, Vec::new());
+    let joint = JointState::of(&large, NOW, parts, Vec::new());
     let silent: Vec<u32> = (15..32).collect();
-    assert_eq!(counted.groups_to_read(&large, &(0..3_000), Need::Sums), silent);
-    assert_eq!(counted.groups_to_read(&large, &(0..3_000), Need::Each), [&[0, 2][..], &silent].concat());
-    assert_eq!(counted.groups_to_read(&large, &(64..1_088), Need::Each), [2, 15, 16]);
-    assert_eq!(counted.groups_to_read(&large, &(1..200), Need::Each), [2], "the other one is before them");
-    assert_eq!(counted.checked_by_ledger().groups_to_read(&large, &(0..200), Need::Each), [0, 1, 2, 3]);
-    let small = Counted::of(&terms(100), NOW, vec![(0..100, Some(state(&[])))], Vec::new());
+    assert_eq!(joint.groups_to_read(&large, &(0..3_000), Need::Sums), silent);
+    assert_eq!(joint.groups_to_read(&large, &(0..3_000), Need::Each), [&[0, 2][..], &silent].concat());
+    assert_eq!(joint.groups_to_read(&large, &(64..1_088), Need::Each), [2, 15, 16]);
+    assert_eq!(joint.groups_to_read(&large, &(1..200), Need::Each), [2], "the other one is before them");
+    assert_eq!(joint.with_ledger_for_all().groups_to_read(&large, &(0..200), Need::Each), [0, 1, 2, 3]);
+    let small = JointState::of(&terms(100), NOW, vec![(0..100, Some(state(&[])))], Vec::new());
     assert_eq!(small.groups_to_read(&terms(100), &(0..100), Need::Sums), [0, 1], "a small packet is read as a whole");
 }
 
@@ -195,7 +195,7 @@ fn of_two_equal_claims_the_earlier_one_is_the_best_and_none_before_all_are_decid
     let decisions = |last: Decision| (0..3).map(won).chain([last]).collect::<Vec<_>>();
     let best = |decisions: Vec<Decision>| {
         let groups: Groups = [(0, Arc::new(Group::new(decisions, 4, 0, Instant::now())))].into();
-        Shared::of(&terms(4), End::default(), Counted::nothing(), &groups, amount).summary.best.map(|best| best.slip)
+        Shared::of(&terms(4), End::default(), JointState::unknown(), &groups, amount).summary.best.map(|best| best.slip)
     };
     assert_eq!(best(decisions(refunded(3))), Some(2));
     assert_eq!(best((0..3).map(won).collect()), None, "the other slip may be better");

@@ -138,7 +138,7 @@ async fn a_page_of_what_was_read_at_once_has_a_next_one() {
     scene.settle().await;
     let asked = ClaimsAsked { order: Order::Slip, cursor: None, limit: 64 };
     let list =
-        scene.process().claims(scene.terms.id, Some(&scene.terms.sender), &Asker::Operator, &asked).await.unwrap();
+        scene.process().claims(scene.terms.id, Some(&scene.terms.sender), &Voucher::Operator, &asked).await.unwrap();
     let next = scene.part(1).slips(2_600).start + 31;
     assert_eq!((list.claims.rows.len(), list.claims.next), (64, Some(next.into())));
 }

@@ -236,7 +236,7 @@ impl Scene {
     }
 
     pub async fn view(&self, viewer: &UserId) -> PacketView {
-        self.view.packet(self.terms.id, viewer, &Asker::Operator).await.unwrap()
+        self.view.packet(self.terms.id, viewer, &Voucher::Operator).await.unwrap()
     }
 
     pub async fn claimed_count(&self) -> u32 {
@@ -281,5 +281,5 @@ pub async fn page(view: &View, terms: &Terms, after: Option<u64>) -> Slice<Liste
 
 pub async fn list(view: &View, terms: &Terms, order: Order, cursor: Option<u64>) -> ClaimsView {
     let asked = ClaimsAsked { order, cursor, limit: 100 };
-    view.claims(terms.id, Some(&terms.sender), &Asker::Operator, &asked).await.unwrap()
+    view.claims(terms.id, Some(&terms.sender), &Voucher::Operator, &asked).await.unwrap()
 }

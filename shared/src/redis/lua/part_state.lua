@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- view: what a part knows of its slips, without its users. It changes nothing.
+-- part_state: what a part knows of its slips, without its users. It changes nothing.
 --
 -- KEYS  1   the part's hash
 --       2   its bitmap of known decisions
