@@ -1,7 +1,7 @@
 //! The audit: checks the ledger against itself, every packet against its slips and every wallet against its movements.
 //!
 //! It reads the ledger by the one method of a [`Source`], and shares only key names with the code that writes it: a shared mistake would
-//! hide itself. Whoever else judges a ledger reads its items with this crate: the journal, the simulation, the books of tests.
+//! hide itself. The journal, the simulation and the books of tests read items with this crate too.
 //! Each module answers one question:
 //!
 //! - `source`: where do items come from? `reader` is the table.

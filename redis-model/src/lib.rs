@@ -4,9 +4,9 @@
 //! `tests/it/scripts/redis_model.rs` sends the same random commands and scripts to this model, to Redis and to Valkey, and compares
 //! the answers.
 //!
-//! What it leaves out: it counts no memory (a test says when the memory is full, and then it refuses each command that grows, where a server
-//! lets a script go on after its first write), has one database and does not replicate. A hash
-//! shows its fields in the order of their names, where a server may show any order.
+//! What it leaves out: it has one database, does not replicate and counts no memory. A test says when the memory is full. Then each command
+//! that grows is refused, where a server lets a script go on after its first write. A hash shows its fields in the order of their
+//! names, where a server may show any order.
 
 mod commands;
 mod keyspace;

@@ -456,9 +456,9 @@ async fn closed_packets_with_holds_take_turns() {
     }
 }
 
-/// A damaged part can't be told before the refund. By the end it is mended.
+/// A damaged part can't be closed before the refund. By the end it is mended.
 #[tokio::test(start_paused = true)]
-async fn a_part_that_was_not_told_of_a_close_is_told_with_the_refund() {
+async fn a_part_that_could_not_be_closed_is_closed_with_the_refund() {
     let scene = Scene::new(AckMode::Ledger, 10).await;
     let terms = scene.send(10).await;
     let part = terms.id.parts().next().unwrap();
