@@ -193,7 +193,9 @@ fn source_of(path: &Path) -> String {
     let text = read_to_string(path).unwrap();
     let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());
     lines
-        .take_while(|line| !line.starts_with("#[cfg(all(test") && *line != "mod tests {")
+        .take_while(|line| {
+            !line.starts_with("#[cfg(all(test") && !line.starts_with("pub(crate) mod test_") && *line != "mod tests {"
+        })
         .collect::<Vec<_>>()
         .join("\n")
 }
