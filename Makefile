@@ -9,7 +9,7 @@ export HONGBAO_REDIS_SERVER := $(shell scripts/install-tools.sh server '$(SERVER
 $(if $(HONGBAO_REDIS_SERVER),,$(error SERVER=$(SERVER): no such server))
 endif
 
-.PHONY: help run demo audit check prose test test-web test-clients test-aws check-template fuzz evening model simulate mutants chaos drill
+.PHONY: help run demo audit check prose test test-web test-clients test-aws check-template fuzz evening simulate mutants chaos drill
 .PHONY: bench growth size generate deploy preflight spike smoke destroy sam-local
 
 # Lists the targets with the text after their ##, under the groups that ##@ begins.
@@ -150,14 +150,11 @@ evening: ## Tap as 20,000 users in five rounds with one limit, on two processes 
 
 ##@ Test the protocol
 
-# Show what one mutant breaks: make model MUTANT=no-slip-decision
-model: ## Explore every state of the protocol for small sizes
-	cargo run -q -p model -- $(if $(MUTANT),--mutant $(MUTANT))
-
 # make simulate SEEDS=100000; repeat one with: make simulate SEED=17
+# make simulate ENUMERATE=1 PATHS=1000000: orders of calls and faults in small worlds. MUTANT=no-slip-decision shows what a mutant breaks.
 SEEDS ?= 10000
 simulate: ## Run the use cases over in-memory stores that fail by seed
-	cargo run --profile measured -p simulation --bin simulate -- $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+	cargo run --profile measured -p simulation --bin simulate -- $(if $(ENUMERATE),--enumerate $(if $(PATHS),--paths $(PATHS)),$(if $(SEED),--seed $(SEED),--seeds $(SEEDS))) $(if $(MUTANT),--mutant $(MUTANT))
 
 # make mutants OF=rust     changes the code in one place at a time, and runs the tests of the library and the simulation;
 # make mutants OF=lua      changes the scripts. SHARD=3/20: the fourth twentieth of them; ARGS="--file shared/src/domain/split.rs" or

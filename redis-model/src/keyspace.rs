@@ -1,4 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use redis::Value;
@@ -9,7 +10,7 @@ use crate::Refusal;
 pub type Key = Arc<[u8]>;
 
 /// All keys of a server. A clone costs little: it shares the values until they change.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Keyspace {
     entries: BTreeMap<Key, Arc<Entry>>,
     /// Whether the server has as much data as it may have. It then refuses commands that could need more.
@@ -17,7 +18,7 @@ pub struct Keyspace {
 }
 
 /// A key's value, and when it expires.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Entry {
     pub value: Data,
     /// The last millisecond of its life.
@@ -25,7 +26,7 @@ pub(crate) struct Entry {
 }
 
 /// A value of each type that the scripts use.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Data {
     Text(Vec<u8>),
     Hash(BTreeMap<Vec<u8>, Vec<u8>>),
@@ -39,6 +40,14 @@ pub(crate) struct Score(pub f64);
 
 // Scores are never NaN: Redis refuses it.
 impl Eq for Score {}
+
+impl Hash for Score {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // 0 and -0 are equal.
+        let bits = if self.0 == 0.0 { 0 } else { self.0.to_bits() };
+        bits.hash(state);
+    }
+}
 
 /// Why a call runs, which decides what a full or a read-only call may do.
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,6 +73,15 @@ impl Keyspace {
             _ => None,
         };
         fields.into_iter().flatten().map(|(name, value)| (name.as_slice(), value.as_slice()))
+    }
+
+    /// The elements of a list; none if there is no such list.
+    pub fn list(&self, key: &[u8]) -> impl Iterator<Item = &[u8]> + use<'_> {
+        let elements = match self.entries.get(key).map(|entry| &entry.value) {
+            Some(Data::List(elements)) => Some(elements),
+            _ => None,
+        };
+        elements.into_iter().flatten().map(Vec::as_slice)
     }
 
     /// Takes the selected keys back to what they were in `earlier`. Keys that it lacks are gone.

@@ -10,4 +10,4 @@ mod table;
 
 pub use redis_model::Keyspace;
 pub use server::{MemoryHot, MemoryServer};
-pub use table::{MemoryTable, TableSnapshot};
+pub use table::{MemoryTable, TableSnapshot, fingerprint};

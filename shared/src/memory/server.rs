@@ -67,6 +67,13 @@ impl MemoryServer {
         holds(&self.part(part)).map(|entry| (entry.hold.slip, entry.hold.user)).collect()
     }
 
+    /// The free slips of a part.
+    pub fn free(&self, part: PartId) -> Vec<u32> {
+        let (name, keys) = (PartKeys::of(part).free, lock(&self.keys));
+        let slips = keys.list(name.as_bytes()).map(String::from_utf8_lossy);
+        slips.filter_map(|slip| slip.parse().ok()).collect()
+    }
+
     /// Whether a part is in the queue of pending parts.
     pub fn is_pending(&self, part: PartId) -> bool {
         let keys = PartKeys::of(part);

@@ -1,4 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Mutex;
 
 use serde_dynamo::AttributeValue;
@@ -33,6 +34,18 @@ impl MemoryTable {
     /// All that it holds now.
     pub fn snapshot(&self) -> TableSnapshot {
         lock(&self.state).clone()
+    }
+
+    /// A number that equal contents share, and others most likely don't.
+    pub fn fingerprint(&self) -> u64 {
+        let state = lock(&self.state);
+        let mut hasher = DefaultHasher::new();
+        for (key, item) in &state.items {
+            (&key.pk, &key.sk, fingerprint(item)).hash(&mut hasher);
+        }
+        // A token stands for writes that are among the items.
+        state.tokens.keys().for_each(|token| token.hash(&mut hasher));
+        hasher.finish()
     }
 
     /// Takes the table back to an older state.
@@ -158,6 +171,26 @@ impl TableSnapshot {
         }
         items
     }
+}
+
+/// The same for an item, whose attributes have no order.
+pub fn fingerprint(item: &Item) -> u64 {
+    item.inner().iter().fold(0, |sum, (name, value)| sum.wrapping_add(of_attribute(name, value)))
+}
+
+fn of_attribute(name: &str, value: &AttributeValue) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    match value {
+        AttributeValue::S(text) | AttributeValue::N(text) => text.hash(&mut hasher),
+        AttributeValue::B(bytes) => bytes.hash(&mut hasher),
+        AttributeValue::M(parts) => {
+            parts.iter().fold(0_u64, |sum, (name, part)| sum.wrapping_add(of_attribute(name, part))).hash(&mut hasher);
+        }
+        AttributeValue::L(parts) => parts.iter().for_each(|part| of_attribute("", part).hash(&mut hasher)),
+        other => format!("{other:?}").hash(&mut hasher),
+    }
+    hasher.finish()
 }
 
 fn number(item: &Item, name: &str) -> Option<i128> {

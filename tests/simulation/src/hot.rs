@@ -10,6 +10,7 @@ use shared::ports::{
 };
 
 use crate::faults::Fault;
+use crate::gate::Call;
 use crate::history::judge_start;
 use crate::mutants::HotMutant;
 use crate::process::{Setup, is_settling};
@@ -40,7 +41,7 @@ impl SimHot {
         F: Fn(&MemoryHot) -> Answer<V> + Send + Sync + 'static,
     {
         let (world, slot) = (&self.world, self.slot);
-        world.travel(&self.life).await;
+        world.depart(&self.life, slot, Call::Script).await;
         if world.strikes(Fault::HotRequestLost) {
             return Err(lost());
         }
@@ -50,12 +51,14 @@ impl SimHot {
         if late || world.strikes(Fault::HotTwice) {
             let (world, pause) = (Arc::clone(world), world.late());
             tokio::spawn(async move {
-                tokio::time::sleep(pause).await;
+                world.arrive_late(slot, pause).await;
                 let _ = execute(&world, slot, part, what, &*script);
             });
         }
         world.travel(&self.life).await;
-        if world.strikes(Fault::HotReplyLost) { Err(lost()) } else { answer }
+        let answer = if world.strikes(Fault::HotReplyLost) { Err(lost()) } else { answer };
+        world.hear(slot, || format!("{answer:?}"));
+        answer
     }
 }
 
@@ -117,7 +120,12 @@ impl HotStore for SimHot {
 
     async fn release(&self, part: PartId, count: u32, hold: &Hold) -> Answer<()> {
         let hold = hold.clone();
-        self.call(part, "release", move |hot| now(hot.release(part, count, &hold))).await
+        let (mutant, is_settle) = (self.world.mutant, is_settling());
+        let release = move |hot: &MemoryHot| {
+            let goes_on = HotMutant::before_release(mutant, hot, part, &hold, is_settle);
+            if goes_on { now(hot.release(part, count, &hold)) } else { Ok(()) }
+        };
+        self.call(part, "release", release).await
     }
 
     async fn tidy(&self, part: PartId) -> Answer<()> {
@@ -163,24 +171,26 @@ impl HotStore for SimHot {
             // Most partitions are empty. An empty answer skips the fault injection.
             return Ok(Vec::new());
         }
-        self.world.travel(&self.life).await;
+        self.world.depart(&self.life, self.slot, Call::Look).await;
         if self.world.strikes(Fault::HotRequestLost) {
             return Err(lost());
         }
         let parts = now(self.world.primary(self.slot).pending_parts(partition));
         self.world.note(format_args!("p{} pending {}: {parts:?}", self.slot, partition.index()));
         self.world.travel(&self.life).await;
+        self.world.hear(self.slot, || format!("{parts:?}"));
         parts
     }
 
     async fn backlog(&self, partition: Partition) -> Answer<Backlog> {
-        self.world.travel(&self.life).await;
+        self.world.depart(&self.life, self.slot, Call::Look).await;
         if self.world.strikes(Fault::HotRequestLost) {
             return Err(lost());
         }
         let backlog = now(self.world.primary(self.slot).backlog(partition));
         self.world.note(format_args!("p{} backlog {}: {backlog:?}", self.slot, partition.index()));
         self.world.travel(&self.life).await;
+        self.world.hear(self.slot, || format!("{backlog:?}"));
         backlog
     }
 
@@ -206,7 +216,7 @@ impl SimHot {
         let PartGrabs { part, grabbers } = grabs.clone();
         let (world, setup) = (Arc::clone(&self.world), self.setup);
         let grab = move |hot: &MemoryHot| {
-            HotMutant::before_grab(&world, hot, part, setup.skew_ms);
+            HotMutant::before_grab(&world, hot, part, &grabbers, setup.skew_ms);
             let found = now(hot.grab(part, &grabbers));
             judge_start(&world, part.packet, found.as_ref().ok().and_then(Option::as_deref).unwrap_or_default());
             found

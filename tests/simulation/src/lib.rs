@@ -4,7 +4,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A defect of the simulation itself must stop it.
 
 mod audit;
+mod enumerate;
 mod faults;
+mod gate;
 mod history;
 mod hot;
 mod mutants;
@@ -15,6 +17,7 @@ mod table;
 mod trace;
 mod world;
 
+pub use enumerate::{INSTANCES, Instance, Report, enumerate};
 pub use faults::{Fault, Struck};
 pub use history::AnswerCounts;
 pub use mutants::Mutant;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
-use simulation::{Fault, Mutant, Totals, run, run_all};
+use simulation::{Fault, INSTANCES, Instance, Mutant, Totals, enumerate, run, run_all};
 
 /// Prints the rate every so many runs.
 const PROGRESS_EVERY: u64 = 5_000;
@@ -24,12 +24,22 @@ struct Options {
     /// Searches for seeds that find each mutant.
     #[arg(long)]
     mutants: bool,
+    /// Enumerates the orders of calls and faults in small worlds, instead of drawing them.
+    #[arg(long)]
+    enumerate: bool,
+    /// Ends each enumeration after so many paths.
+    #[arg(long, default_value_t = 100_000)]
+    paths: u64,
+    /// Enumerates only worlds with this in their names.
+    #[arg(long, default_value = "")]
+    only: String,
 }
 
 fn main() -> ExitCode {
     let options = Options::parse();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     match options {
+        Options { enumerate: true, .. } => enumerate_all(&options, threads),
         Options { mutants: true, .. } => find_mutants(options.seeds, threads),
         Options { seed: Some(seed), .. } => replay(seed, options.mutant),
         _ => simulate(&options, threads),
@@ -90,9 +100,26 @@ fn find_mutants(seeds: u64, threads: usize) -> ExitCode {
             totals = run_all(totals.runs..seeds, Some(mutant), threads, |totals| !totals.failed.is_empty());
         }
         let found = totals.failed.first().map(|(seed, violation)| (seed.to_string(), violation.to_string()));
+        let found = found.or_else(|| INSTANCES.iter().find_map(|instance| enumerated(instance, mutant, threads)));
         all_found &= found.is_some();
         let (seed, what) = found.unwrap_or_else(|| ("-".to_owned(), "not found".to_owned()));
         println!("{:<26} {seed:>9} {of_sample:>14}  {what:.150}", format!("{mutant:?}"));
     }
     if all_found { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// A world that finds what no seed has found, and what breaks there.
+fn enumerated(instance: &Instance, mutant: Mutant, threads: usize) -> Option<(String, String)> {
+    let report = enumerate(instance, Some(mutant), threads, 20_000);
+    Some((instance.name.to_owned(), report.violation?.0.to_string()))
+}
+
+fn enumerate_all(options: &Options, threads: usize) -> ExitCode {
+    let mut is_good = true;
+    for instance in INSTANCES.iter().filter(|instance| instance.name.contains(&options.only)) {
+        let report = enumerate(instance, options.mutant, threads, options.paths);
+        println!("{}: {report}", instance.name);
+        is_good &= report.violation.is_none();
+    }
+    if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

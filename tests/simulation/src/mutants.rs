@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 
 use clap::ValueEnum;
 use serde_dynamo::AttributeValue;
-use shared::domain::{Amount, Claim, PacketId, PartId, Terms, UserId};
+use shared::domain::{Amount, Claim, Hold, PacketId, PartId, Terms, UserId};
 use shared::ledger::keys;
 use shared::memory::MemoryHot;
 use shared::ports::{
@@ -64,6 +64,16 @@ pub enum Mutant {
     EndedTwice,
     /// A limit of wins is read before a transaction, and is no condition of it.
     LimitReadBefore,
+    /// A user in doubt is denied without a look at their claim.
+    ClaimUnread,
+    /// A grab overlooks the hold that an earlier one of its user has left behind.
+    HoldOverlooked,
+    /// A limit refuses a claim although its user has it already.
+    RefusedBeforeClaim,
+    /// Settle does not release a hold whose claim is refused.
+    SettleKeepsRefused,
+    /// A release makes a slip free although its user does not hold it any more.
+    FreedWithoutHold,
 }
 
 /// Makes the mistakes that lie between one process and the table.
@@ -203,6 +213,14 @@ impl TableMutant {
     pub fn after_transaction(&self, writes: &[Write], answer: Result<(), TransactError>) -> Result<(), TransactError> {
         match answer {
             Err(TransactError::Cancelled(mut reasons))
+                if self.is(Mutant::RefusedBeforeClaim)
+                    && claim_of(writes).is_some()
+                    && matches!(reasons.get(3), Some(Reason::ConditionFailed(_))) =>
+            {
+                reasons[..2].fill(Reason::None);
+                Err(TransactError::Cancelled(reasons))
+            }
+            Err(TransactError::Cancelled(mut reasons))
                 if self.is(Mutant::KeyNotReread)
                     && writes.iter().any(|write| terms_of(write).is_some())
                     && reasons.iter().skip(1).any(|reason| matches!(reason, Reason::ConditionFailed(_))) =>
@@ -228,7 +246,17 @@ impl TableMutant {
 
     /// The item to give instead of the one that was read.
     pub fn after_get(&self, key: &Key, item: Option<Item>) -> Option<Item> {
-        item.filter(|_| !(self.is(Mutant::KeyNotReread) && key.sk.starts_with("KEY#")))
+        let hidden = match self.world.mutant {
+            Some(Mutant::KeyNotReread) => "KEY#",
+            Some(Mutant::RefusedBeforeClaim) => "CLAIM#",
+            _ => return item,
+        };
+        item.filter(|_| !key.sk.starts_with(hidden))
+    }
+
+    /// The items to give instead of those that were read together.
+    pub fn after_batch(&self, items: Vec<Item>) -> Vec<Item> {
+        if self.is(Mutant::ClaimUnread) { Vec::new() } else { items }
     }
 
     /// Remembers the result of a query.
@@ -284,7 +312,12 @@ impl HotMutant {
     }
 
     /// Runs before a grab of a process whose clock is `skew_ms` ahead.
-    pub fn before_grab(world: &World, hot: &MemoryHot, part: PartId, skew_ms: i64) {
+    pub fn before_grab(world: &World, hot: &MemoryHot, part: PartId, grabbers: &[Grabber], skew_ms: i64) {
+        if world.mutant == Some(Mutant::HoldOverlooked) {
+            let held = hot.server().holds(part).into_iter().map(|(_, user)| user);
+            held.filter(|user| grabbers.iter().any(|one| one.user == *user))
+                .for_each(|user| end_hold(hot, part, &user));
+        }
         if world.mutant == Some(Mutant::StartByProcessClock) {
             let now = world.now().ms().saturating_add_signed(skew_ms);
             let starts_at = hot.server().part(part).get(fields::STARTS_AT).and_then(|start| start.parse::<u64>().ok());
@@ -348,6 +381,15 @@ impl HotMutant {
         }
     }
 
+    /// Runs before a release. Returns whether it is made.
+    pub fn before_release(mutant: Option<Mutant>, hot: &MemoryHot, part: PartId, hold: &Hold, is_settle: bool) -> bool {
+        let is_held = hot.server().holds(part).contains(&(hold.slip, hold.user.clone()));
+        if mutant == Some(Mutant::FreedWithoutHold) && !is_held {
+            free(hot, part, hold.slip);
+        }
+        !(mutant == Some(Mutant::SettleKeepsRefused) && is_settle)
+    }
+
     /// Runs before a load.
     pub fn before_load(mutant: Option<Mutant>, hot: &MemoryHot, part: PartId) {
         if mutant == Some(Mutant::LoaderOverwrites) {
@@ -359,11 +401,7 @@ impl HotMutant {
     /// Changes the outbox after it was read.
     pub fn after_outbox(mutant: Option<Mutant>, hot: &MemoryHot, part: PartId) {
         if mutant == Some(Mutant::AcknowledgedBeforeCommit) {
-            let key = PartKeys::of(part).part;
-            for (_, user) in hot.server().holds(part) {
-                tamper(hot, &["HDEL", &key, user.as_str()]);
-                tamper(hot, &["HINCRBY", &key, fields::HELD_COUNT, "-1"]);
-            }
+            hot.server().holds(part).into_iter().for_each(|(_, user)| end_hold(hot, part, &user));
         }
     }
 
@@ -388,10 +426,21 @@ fn put_back(hot: &MemoryHot, part: PartId, slip: u32, user: &UserId) {
     if !hot.server().holds(part).contains(&(slip, user.clone())) {
         return;
     }
-    let expires_at = hot.server().part(part).remove(fields::EXPIRES_AT).unwrap_or_default();
-    let PartKeys { part, free, .. } = PartKeys::of(part);
-    tamper(hot, &["HDEL", &part, user.as_str()]);
-    tamper(hot, &["HINCRBY", &part, fields::HELD_COUNT, "-1"]);
+    end_hold(hot, part, user);
+    free(hot, part, slip);
+}
+
+/// Ends a user's hold, whatever becomes of the slip.
+fn end_hold(hot: &MemoryHot, part: PartId, user: &UserId) {
+    let key = PartKeys::of(part).part;
+    tamper(hot, &["HDEL", &key, user.as_str()]);
+    tamper(hot, &["HINCRBY", &key, fields::HELD_COUNT, "-1"]);
+}
+
+/// Adds a slip to the free ones of a part, if it is loaded.
+fn free(hot: &MemoryHot, part: PartId, slip: u32) {
+    let Some(expires_at) = hot.server().part(part).remove(fields::EXPIRES_AT) else { return };
+    let free = PartKeys::of(part).free;
     tamper(hot, &["LPUSH", &free, &slip.to_string()]);
     tamper(hot, &["PEXPIREAT", &free, &expires_at]);
 }

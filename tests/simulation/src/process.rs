@@ -5,10 +5,15 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use shared::domain::{AckMode, DayZone, Limits, MAX_MOVEMENT};
-use shared::ledger::Ledger;
+use shared::domain::{
+    AckMode, Amount, Amounts, DailyLimit, DayZone, Guard, IdempotencyKey, Limits, MAX_MOVEMENT, PacketId,
+    PassphraseDigest, SPLIT_VERSION, Seed, Terms, split,
+};
+use shared::ledger::{Ledger, SendOutcome, SendRequest};
 use shared::ports::{Clock, Entropy};
-use shared::service::{ClosePacket, GrabSlip, SendPacket, SendPolicy, Settle, Stores, ViewPackets, Wallets};
+use shared::service::{
+    ClosePacket, Failure, GrabSlip, NewPacket, SendPacket, SendPolicy, Settle, Stores, ViewPackets, Wallets,
+};
 
 use crate::faults::Fault;
 use crate::hot::SimHot;
@@ -84,15 +89,16 @@ fn zone_of(slot: u32) -> DayZone {
 }
 
 impl Process {
-    fn start(world: &Arc<World>, slot: u32, setup: Setup) -> Arc<Self> {
+    /// A process in `slot`, without caches.
+    pub fn start(world: &Arc<World>, slot: u32, setup: Setup) -> Arc<Self> {
         let life = Arc::<Life>::default();
-        let entropy = || Arc::clone(&world.chance) as Arc<dyn Entropy>;
-        let clock = Arc::new(SkewedClock::new(world.start(), setup.skew_ms));
+        let entropy = world.entropy(slot);
+        let clock = Arc::new(world.clock(setup.skew_ms));
         let now = || Arc::clone(&clock) as Arc<dyn Clock>;
         let table = SimTable::new(Arc::clone(world), Arc::clone(&life), slot);
-        let ledger = Arc::new(Ledger::new(table, entropy()));
+        let ledger = Arc::new(Ledger::new(table, Arc::clone(&entropy)));
         let hot = Arc::new(SimHot::new(Arc::clone(world), Arc::clone(&life), slot, setup));
-        let stores = Stores::new(Arc::clone(&ledger), hot, now(), entropy());
+        let stores = Stores::new(Arc::clone(&ledger), hot, now(), entropy);
         let grab = GrabSlip::new(stores.clone(), CURRENCY.to_owned()).with_transactions(setup.claims_at_once);
         let (daily_max, day_zone) = (world.daily_max(), zone_of(slot));
         let policy = SendPolicy {
@@ -102,12 +108,15 @@ impl Process {
             daily_max,
             day_zone,
         };
+        let settle = Settle::new(stores.clone(), setup.grace);
+        // Where time stands still, no hold ever becomes old enough.
+        let settle = if world.gate.is_some() { settle.with_least_age(Duration::ZERO) } else { settle };
         Arc::new(Self {
             send: SendPacket::new(stores.clone(), policy),
             grab: if setup.is_never_frozen { grab.never_frozen() } else { grab },
             view: ViewPackets::new(stores.clone()),
-            close: ClosePacket::new(stores.clone(), CURRENCY.to_owned()),
-            settle: Settle::new(stores, setup.grace),
+            close: ClosePacket::new(stores, CURRENCY.to_owned()),
+            settle,
             wallets: Wallets::new(Arc::clone(&ledger), now(), CURRENCY.to_owned(), MAX_MOVEMENT),
             ledger,
             clock,
@@ -115,6 +124,69 @@ impl Process {
             world: Arc::clone(world),
             life,
         })
+    }
+
+    /// Sends a packet in several parts, which no user can send if it is small.
+    pub async fn send_in_parts(
+        &self,
+        new: NewPacket,
+        parts: u32,
+        key: &IdempotencyKey,
+        daily_limit: Option<&DailyLimit>,
+    ) -> Result<(Terms, SendOutcome), Failure> {
+        let terms = self.terms(new, parts);
+        let slips = split(terms.split, terms.total, terms.count, terms.cap, terms.seed).expect("it can be split");
+        let part = |slips: &[u64]| Amounts::pack(slips).expect("amounts that fit");
+        let ranges = terms.id.parts().map(|part| part.slips(terms.count));
+        let amounts: Vec<Amounts> =
+            ranges.map(|range| part(&slips[range.start as usize..range.end as usize])).collect();
+        let request = SendRequest { terms: &terms, amounts: &amounts, key, body_hash: [7; 32], daily_limit };
+        let sent = self.ledger.send(&request).await?;
+        Ok((terms, sent))
+    }
+
+    fn terms(&self, new: NewPacket, parts: u32) -> Terms {
+        let mut bytes = [0; 42];
+        self.world.chance.fill(&mut bytes);
+        let (random, seed) = bytes.split_at(10);
+        let created_at = self.clock.now();
+        let id = PacketId::new(created_at, parts, random.try_into().expect("ten bytes"));
+        // No packet has a start that is past, as `SendPacket` sees to.
+        let starts_at = new.starts_at.filter(|at| *at > created_at);
+        let has_guard = starts_at.is_some() || new.passphrase.is_some() || new.recipients.is_some();
+        let id = if has_guard { id.with_guard() } else { id };
+        Terms {
+            id,
+            sender: new.sender,
+            split: new.split,
+            split_version: SPLIT_VERSION,
+            seed: Seed(seed.try_into().expect("32 bytes")),
+            currency: CURRENCY.to_owned(),
+            total: new.total,
+            count: new.count,
+            cap: Amount::new(20_000),
+            greeting: new.greeting,
+            created_at,
+            expires_at: starts_at.unwrap_or(created_at).after(new.expires_in),
+            ack: self.setup.ack,
+            guard: Guard {
+                starts_at,
+                passphrase: new.passphrase.map(|words| PassphraseDigest::new(id, &words)),
+                recipients: new.recipients,
+            },
+            limit: new.limit,
+            labels: new.labels,
+        }
+    }
+
+    /// Ends it.
+    pub fn kill(&self) {
+        self.life.end();
+    }
+
+    /// Whether it has ended.
+    pub fn is_dead(&self) -> bool {
+        self.life.is_over()
     }
 
     /// The answer that a caller receives for `work`; `None`: none, because the process was killed or the caller went

@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use audit::books::Books;
 use shared::domain::{
-    Amount, Amounts, DailyLimit, DayZone, Movement, MovementFilter, PacketId, Passphrase, PassphraseDigest, RequestKey,
-    SPLIT_VERSION, Seed, Terms, Timestamp, UserId, WithdrawalEnd, WithdrawalRequest, split,
+    Amount, DailyLimit, DayZone, Movement, MovementFilter, PacketId, Passphrase, PassphraseDigest, RequestKey,
+    Timestamp, UserId, WithdrawalEnd, WithdrawalRequest,
 };
-use shared::ledger::{DepositOutcome, EndOutcome, Ledger, SendOutcome as LedgerSend, SendRequest, WithdrawalOutcome};
-use shared::ports::{Clock, Entropy};
+use shared::ledger::{DepositOutcome, EndOutcome, Ledger, SendOutcome as LedgerSend, WithdrawalOutcome};
+use shared::ports::Clock;
 use shared::service::{Failure, GrabOutcome, RunReport, SendOutcome, ViewError, Voucher};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
@@ -26,7 +26,7 @@ use crate::faults::{Chance, Fault, Struck};
 use crate::history::{AnswerCounts, History};
 use crate::mutants::Mutant;
 use crate::plan::{EXTRA, GrabPlan, PacketPlan, Plan};
-use crate::process::{CURRENCY, Process, Setup, Slots, settling};
+use crate::process::{Process, Setup, Slots, settling};
 use crate::table::Near;
 use crate::trace::{Kind, Violation};
 use crate::world::{Known, Tally, World};
@@ -459,61 +459,14 @@ impl Run {
                 | SendOutcome::LimitNeedsLedger => Sent::No,
             });
         };
-        let terms = self.terms(process, new, *parts);
-        let slips = split(terms.split, terms.total, terms.count, terms.cap, terms.seed).expect("it can be split");
-        let part = |slips: &[u64]| Amounts::pack(slips).expect("amounts that fit");
-        let ranges = terms.id.parts().map(|part| part.slips(terms.count));
-        let amounts: Vec<Amounts> =
-            ranges.map(|range| part(&slips[range.start as usize..range.end as usize])).collect();
         let daily_limit = self.plan.daily_max.map(|most| DailyLimit { most, zone: DayZone::UTC });
-        let request = SendRequest {
-            terms: &terms,
-            amounts: &amounts,
-            key: &id,
-            body_hash: [7; 32],
-            daily_limit: daily_limit.as_ref(),
-        };
-        Ok(match process.ledger.send(&request).await? {
+        let (terms, sent) = process.send_in_parts(new, *parts, &id, daily_limit.as_ref()).await?;
+        Ok(match sent {
             LedgerSend::Sent => Sent::Packet(terms.id),
             LedgerSend::Replayed(id) => Sent::Packet(id),
             LedgerSend::Suspended => Sent::Suspended,
             LedgerSend::KeyReused | LedgerSend::InsufficientBalance | LedgerSend::DailyLimitExceeded => Sent::No,
         })
-    }
-
-    /// The terms of a small packet in several parts. Users can't send one: only large packets have several parts.
-    fn terms(&self, process: &Process, new: shared::service::NewPacket, parts: u32) -> Terms {
-        let mut bytes = [0; 42];
-        self.world.chance.fill(&mut bytes);
-        let (random, seed) = bytes.split_at(10);
-        let created_at = process.clock.now();
-        let id = PacketId::new(created_at, parts, random.try_into().expect("ten bytes"));
-        // No packet has a start that is past, as `SendPacket` sees to.
-        let starts_at = new.starts_at.filter(|at| *at > created_at);
-        let has_guard = starts_at.is_some() || new.passphrase.is_some() || new.recipients.is_some();
-        let id = if has_guard { id.with_guard() } else { id };
-        Terms {
-            id,
-            sender: new.sender,
-            split: new.split,
-            split_version: SPLIT_VERSION,
-            seed: Seed(seed.try_into().expect("32 bytes")),
-            currency: CURRENCY.to_owned(),
-            total: new.total,
-            count: new.count,
-            cap: Amount::new(20_000),
-            greeting: new.greeting,
-            created_at,
-            expires_at: starts_at.unwrap_or(created_at).after(new.expires_in),
-            ack: process.setup.ack,
-            guard: shared::domain::Guard {
-                starts_at,
-                passphrase: new.passphrase.map(|words| PassphraseDigest::new(id, &words)),
-                recipients: new.recipients,
-            },
-            limit: new.limit,
-            labels: new.labels,
-        }
     }
 
     fn defect(&self, what: &str, failure: &Failure) {

@@ -3,10 +3,11 @@ use std::sync::Arc;
 use serde_dynamo::AttributeValue;
 use shared::domain::{AckMode, Terms};
 use shared::ledger::Ledger;
-use shared::memory::MemoryTable;
+use shared::memory::{MemoryTable, fingerprint};
 use shared::ports::{Batch, Entropy, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
 
 use crate::faults::{Chance, Fault};
+use crate::gate::Call;
 use crate::hot::now;
 use crate::mutants::TableMutant;
 use crate::trace::Kind;
@@ -30,7 +31,10 @@ impl SimTable {
     /// A read. It sees the table at one moment between request and answer.
     async fn read<V>(&self, what: &str, read: impl FnOnce() -> V) -> Result<V, TableError> {
         let world = &self.world;
-        world.travel(&self.life).await;
+        // Nothing changes amounts, so it does not matter when they are read.
+        if world.gate.is_none() || !what.starts_with("PART#") {
+            world.depart(&self.life, self.slot, Call::Read).await;
+        }
         world.operated();
         world.note(format_args!("p{} reads {what}", self.slot));
         let value = read();
@@ -62,7 +66,7 @@ impl SimTable {
         if world.strikes(Fault::Late) {
             let (world, token, pause) = (Arc::clone(world), token.to_owned(), world.late());
             tokio::spawn(async move {
-                tokio::time::sleep(pause).await;
+                world.arrive_late(slot, pause).await;
                 let _ = commit(&world, slot, &writes, &token);
             });
             self.world.travel(&self.life).await;
@@ -231,6 +235,11 @@ pub fn terms_of(write: &Write) -> Option<Terms> {
     Some(packet.expect("a packet that reads").expect("a packet").terms)
 }
 
+/// What tells an answer with these items from others.
+fn seen<'a>(items: impl IntoIterator<Item = &'a Item>) -> u64 {
+    items.into_iter().fold(1, |sum, item| sum.wrapping_mul(31).wrapping_add(fingerprint(item)))
+}
+
 pub fn lost() -> TableError {
     TableError::Unavailable("the simulation lost the answer".into())
 }
@@ -246,6 +255,7 @@ impl Table for SimTable {
     async fn get(&self, key: Key) -> Result<Option<Item>, TableError> {
         let read = || now(self.world.table.get(key.clone()));
         let item = self.read(&format!("{}/{}", key.pk, key.sk), read).await??;
+        self.world.hear(self.slot, || seen(&item));
         Ok(self.mutant.after_get(&key, item))
     }
 
@@ -256,13 +266,15 @@ impl Table for SimTable {
         }
         let read = || now(self.world.table.batch_get(asked));
         let Batch { items, .. } = self.read("some", read).await??;
-        Ok(Batch { items, left })
+        self.world.hear(self.slot, || seen(&items));
+        Ok(Batch { items: self.mutant.after_batch(items), left })
     }
 
     async fn query(&self, query: Query) -> Result<Vec<Item>, TableError> {
         let pk = query.pk.clone();
         let read = || now(self.world.table.query(query));
         let items = self.read(&pk, read).await??;
+        self.world.hear(self.slot, || seen(&items));
         self.mutant.after_query(&pk, &items);
         Ok(items)
     }
@@ -283,6 +295,7 @@ impl Table for SimTable {
         }
         self.mutant.after_due(&items);
         let items = self.read("the index", || items).await?;
+        self.world.hear(self.slot, || seen(&items));
         // An index lags: new items may be missing.
         Ok(if is_first && self.world.strikes(Fault::StaleIndex) { Vec::new() } else { items })
     }
@@ -292,11 +305,19 @@ impl Table for SimTable {
         if let Some(terms) = writes.iter().find_map(terms_of) {
             self.world.enter(terms);
         }
-        self.world.travel(&self.life).await;
+        self.world.depart(&self.life, self.slot, Call::Write).await;
         // Half of the time the token is replaced, since nothing may depend on tokens.
         let fresh = format!("{:?}", self.world.chance.bytes16());
-        let token = if self.world.chance.happens(500) { token } else { &fresh };
-        let answer = self.answer(writes.clone(), token).await;
+        let is_same = self.world.chance.happens(500) || self.world.gate.is_some();
+        let answer = self.answer(writes.clone(), if is_same { token } else { &fresh }).await;
+        self.world.hear(self.slot, || match &answer {
+            Err(TransactError::Cancelled(reasons)) => seen(reasons.iter().filter_map(|reason| match reason {
+                Reason::ConditionFailed(item) => item.as_ref(),
+                _ => None,
+            })),
+            Err(_) => u64::MAX,
+            Ok(()) => 0,
+        });
         self.mutant.after_transaction(&writes, answer)
     }
 }

