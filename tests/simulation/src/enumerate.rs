@@ -467,7 +467,8 @@ impl Tree {
                     None if is_sure => return broken(Kind::Liveness, format!("{user} is not answered")),
                     None => continue,
                 };
-                if slip != claim_of(*id, user) && (is_sure || slip.is_some()) {
+                // What the hot store promises after a loss, it may not keep.
+                if slip != claim_of(*id, user) && (is_sure || slip.is_some() && !at.has_lost) {
                     let has = claim_of(*id, user);
                     return broken(Kind::Promise, format!("{user} has {has:?}, and is answered {answer:?}"));
                 }
@@ -541,7 +542,9 @@ fn judge_parts(world: &World, tree: &Tree, has_lost: bool) {
             if is_known && decision.is_none() {
                 world.violated(Kind::Decision, format!("slip {slip} is known, and has no decision"));
             }
-            let is_gone = decision.is_some_and(|item| !tree.instance.is_hasty || item.contains_key("user_id"));
+            // Without promises, a refund does not wait until the hot store knows of it.
+            let has_promises = tree.instance.ack == AckMode::Redis;
+            let is_gone = decision.is_some_and(|item| has_promises || item.contains_key("user_id"));
             if free_times > 0 && is_gone && !has_lost {
                 world.violated(Kind::Decision, format!("slip {slip} is free, and decided"));
             }
