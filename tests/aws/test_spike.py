@@ -227,7 +227,7 @@ def test_each_script_that_ships_runs_and_does_its_work(monkeypatch):
     found = dict(zip((call[0].stem for call in made), answers))
     assert signed_in == "OK" and found["load"] == found["reconcile"] == found["close"] == 1 and found["mend"] == 0
     bob, no = found["grab"].split(",")
-    assert bob.startswith("1:") and no == "p" and found["view"][1:3] == [0, 2]
+    assert bob.startswith("1:") and no == "p" and found["part_state"][1:3] == [0, 2]
     expiry, *held = found["outbox"]
     holds = dict(zip(held[::2], held[1::2]))
     assert expiry == "4102444800000" and holds["alice"].startswith("h0:") and holds["bob"].startswith("h1:")
