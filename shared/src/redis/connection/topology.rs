@@ -6,7 +6,7 @@ use redis::{RedisError, RedisResult, Value, from_redis_value, from_redis_value_r
 
 use super::connector::Address;
 
-/// Who has which slots; never empty. Replicas are left out: no call goes to one.
+/// Which primary has which slots. It is never empty. Replicas are left out, because no call goes to them.
 pub(super) type Topology = Arc<[Range]>;
 
 /// Slots that lie side by side.
