@@ -19,13 +19,14 @@ help: ## Print this list
 	  /^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # LEDGER=amazon puts Amazon's DynamoDB Local in the place of the embedded database: for run, audit, test, chaos and drill.
+# LEDGER=postgres puts PostgreSQL there, behind the same protocol: for test.
 LEDGER ?= embedded
-ifeq ($(filter embedded amazon,$(LEDGER)),)
-$(error LEDGER is embedded or amazon)
+ifeq ($(filter embedded amazon postgres,$(LEDGER)),)
+$(error LEDGER is embedded, amazon or postgres)
 endif
 ON_AMAZONS = $(filter amazon,$(LEDGER))
 INSTALL_LEDGER = $(if $(ON_AMAZONS),scripts/install-tools.sh dynamodb-local)
-BESIDE_LEDGER = $(if $(ON_AMAZONS),scripts/dynamodb-local.py)
+BESIDE_LEDGER = $(if $(ON_AMAZONS),scripts/dynamodb-local.py,$(if $(filter postgres,$(LEDGER)),target/debug/beside-postgres))
 DATA = .local$(if $(ON_AMAZONS),/amazon)
 
 ##@ Run
@@ -90,17 +91,17 @@ test test-web test-clients fuzz: export REDIS_CONNECT_TIMEOUT_MS = 10000
 test test-web test-clients fuzz: export REDIS_RESPONSE_TIMEOUT_MS = 10000
 
 # make test SERVER=valkey; CUT=1 runs only what depends on the server: the scripts and the connections.
-# make test LEDGER=amazon runs only the tests that use a DynamoDB API; CUT=1 of them those of the ledger itself.
+# make test LEDGER=amazon, or LEDGER=postgres, runs only the tests that use a DynamoDB API; CUT=1 of them those of the ledger itself.
 # Tests run the functions' binaries, so these are built first. Tests mostly wait for servers, hence more threads than cores.
 test: export RUST_TEST_THREADS = $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
 test: LEDGER_CUT = send:: settle:: audit::no audit::only memory_table::
-ifeq ($(LEDGER),amazon)
+ifneq ($(LEDGER),embedded)
 test: TESTS = cargo test --workspace --test it $(if $(CUT),-- $(LEDGER_CUT),--test local --test process)
 else
 test: TESTS = $(if $(CUT),cargo test --workspace --lib redis:: && cargo test --workspace --test it scripts::,cargo test --workspace)
 endif
 test: ## Run all Rust tests
-	@scripts/install-tools.sh && scripts/install-tools.sh rie
+	@scripts/install-tools.sh && scripts/install-tools.sh rie && scripts/install-tools.sh postgres
 	@$(INSTALL_LEDGER)
 	cargo build --workspace --bins
 	$(BESIDE_LEDGER) $(TESTS)

@@ -6,6 +6,7 @@
 #                                    the local stack where there is no server
 #   scripts/install-tools.sh server redis    Redis; it prints the path of the program. `make … SERVER=redis` calls it
 #   scripts/install-tools.sh server valkey   the same for Valkey, in the version below: a build without TLS
+#   scripts/install-tools.sh postgres        PostgreSQL 15 or later, whose server the tests start
 #   scripts/install-tools.sh rie     the Lambda runtime interface emulator, which the tests run the functions under
 #   scripts/install-tools.sh sam     the SAM CLI, which checks template.yaml, builds from it and deploys it
 #   scripts/install-tools.sh lambda  cargo-lambda and Zig, which build the functions for AWS Lambda
@@ -93,6 +94,16 @@ system_redis() {
         if [ -d /run/systemd/system ]; then as_root systemctl disable --quiet --now redis-server || true; fi
     else
         brew_install redis
+    fi
+}
+
+# What a test starts is a server of its own. The package would start another.
+postgres() {
+    has initdb || ls -d /usr/lib/postgresql/*/bin/initdb /opt/homebrew/opt/postgresql@*/bin/initdb /usr/local/opt/postgresql@*/bin/initdb >/dev/null 2>&1 && return
+    if apt_install postgresql; then
+        if [ -d /run/systemd/system ]; then as_root systemctl disable --quiet --now postgresql || true; fi
+    else
+        brew_install postgresql@17 || fail "PostgreSQL is missing, and neither apt-get nor brew can install it"
     fi
 }
 
@@ -289,6 +300,7 @@ case ${1:-} in
     redis) redis ;;
     server) server "${2:-}" ;;
     dynamodb-local) dynamodb_local ;;
+    postgres) postgres ;;
     rust) from_crates cargo-mutants "$MUTANTS_VERSION" ;;
     rie | sam | lambda | checkov | aws | deny | schemathesis | clients | fuzz | sbom | web | prose) "$1" ;;
     *) fail "unknown tool $1: see the head of this script" ;;

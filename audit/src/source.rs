@@ -11,7 +11,7 @@ use shared::ports::{Item, Key};
 /// Why a reading could not continue. Nobody can judge what was not read.
 #[derive(Debug, thiserror::Error)]
 #[error("the table did not answer")]
-pub struct ReadError(#[source] pub(crate) Box<dyn std::error::Error + Send + Sync>);
+pub struct ReadError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 
 /// Some items, and the place where the next ones begin.
 #[derive(Debug)]

@@ -12,6 +12,7 @@ mod functions;
 mod growth;
 mod journal;
 mod memory_table;
+mod postgres;
 mod pressure;
 mod repair;
 mod rust_client;

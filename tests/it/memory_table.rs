@@ -1,10 +1,11 @@
 //! The implementations of the ledger's table: the one in memory answers like real ones, and like the service where these differ from it.
-//! `scripts/dynamodb-local.py` gives each test a database of Amazon's.
+//! `scripts/dynamodb-local.py` gives each test a database of Amazon's, `beside-postgres` a server of `PostgreSQL`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use local::dynamodb::DynamoDb;
+use postgres_ledger::PostgresTable;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -12,6 +13,7 @@ use shared::dynamodb::{SdkTable, create_table};
 use shared::memory::MemoryTable;
 use shared::ports::{Bound, Expect, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
 use shared::wiring::dynamodb_at;
+use tests::postgres;
 
 use crate::repository;
 
@@ -19,17 +21,25 @@ const STEPS: usize = 1_500;
 const PARTITION_KEYS: [&str; 3] = ["USER#ann", "USER#bob", "PACKET#1"];
 const SORT_KEYS: [&str; 6] = ["CLAIM#1", "CLAIM#10", "CLAIM#2", "DEPOSIT#1", "META", "WALLET"];
 
+/// What is beside the table in memory.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Kind {
+    Embedded,
+    Amazons,
+    Postgres,
+}
+
 /// Two tables that receive the same requests.
-struct Twins {
-    real: SdkTable,
-    is_amazons: bool,
+struct Twins<R> {
+    real: R,
+    kind: Kind,
     memory: MemoryTable,
     random: StdRng,
     /// Earlier transactions, with their tokens.
     before: Vec<(Vec<Write>, String)>,
 }
 
-impl Twins {
+impl<R: Table> Twins<R> {
     async fn step(&mut self) {
         match self.random.random_range(0..10) {
             0..6 => self.transact().await,
@@ -77,7 +87,7 @@ impl Twins {
     }
 
     async fn transact(&mut self) {
-        let (writes, token) = if !self.before.is_empty() && self.random.random_ratio(1, 5) {
+        let (writes, token) = if self.may_repeat() && self.random.random_ratio(1, 5) {
             let (writes, token) = self.before.choose(&mut self.random).cloned().unwrap();
             // Another transaction, valid by itself, under a used token.
             let other = vec![self.write()];
@@ -86,7 +96,7 @@ impl Twins {
             (self.writes(), format!("{:032x}", self.random.random::<u128>()))
         };
         let names_twice = writes.iter().map(Write::key).collect::<BTreeSet<_>>().len() < writes.len();
-        if self.is_amazons && names_twice {
+        if self.kind == Kind::Amazons && names_twice {
             // Amazon's program looks at the conditions first. It commits nothing either.
             let real = said(self.real.transact(&writes, &token).await);
             assert!(matches!(real, Said::Refused | Said::Cancelled(_) | Said::TokenSpent), "{writes:?}: {real:?}");
@@ -98,6 +108,11 @@ impl Twins {
         if real != Said::Refused {
             self.before.push((writes, token));
         }
+    }
+
+    /// `PostgreSQL` knows no tokens: there a transaction of before is a new one.
+    fn may_repeat(&self) -> bool {
+        self.kind != Kind::Postgres && !self.before.is_empty()
     }
 
     fn writes(&mut self) -> Vec<Write> {
@@ -194,7 +209,8 @@ fn said(answer: Result<(), TransactError>) -> Said {
 async fn implementations() -> Vec<DynamoDb> {
     let mut all = vec![DynamoDb::start_embedded().await.unwrap()];
     let other = DynamoDb::start(None).await.unwrap();
-    if !other.is_embedded() {
+    let is_postgres = std::env::var_os(postgres::URL_VARIABLE).is_some();
+    if !other.is_embedded() && !is_postgres {
         all.push(other);
     }
     all
@@ -206,26 +222,36 @@ async fn table(server: &DynamoDb) -> SdkTable {
     SdkTable::new(client, "twins".to_owned())
 }
 
+async fn compare(real: impl Table, kind: Kind) {
+    let seed = rand::random();
+    println!("seed {seed}, {kind:?}");
+    let (memory, random) = (MemoryTable::default(), StdRng::seed_from_u64(seed));
+    let mut twins = Twins { real, kind, memory, random, before: Vec::new() };
+    for _ in 0..STEPS {
+        twins.step().await;
+    }
+    let snapshot = twins.memory.snapshot();
+    let items = twins.memory.items();
+    for _ in 0..50 {
+        let writes = twins.writes();
+        let _ = twins.memory.apply(&writes, &format!("{writes:?}"));
+    }
+    twins.memory.restore(&snapshot);
+    assert_eq!(twins.memory.items(), items, "after the restore");
+}
+
 #[tokio::test]
 async fn the_in_memory_table_answers_like_the_real_ones() {
     for server in implementations().await {
-        let seed = rand::random();
-        println!("seed {seed}, embedded: {}", server.is_embedded());
-        let (memory, random) = (MemoryTable::default(), StdRng::seed_from_u64(seed));
-        let real = table(&server).await;
-        let mut twins = Twins { real, is_amazons: !server.is_embedded(), memory, random, before: Vec::new() };
-        for _ in 0..STEPS {
-            twins.step().await;
-        }
-        let snapshot = twins.memory.snapshot();
-        let items = twins.memory.items();
-        for _ in 0..50 {
-            let writes = twins.writes();
-            let _ = twins.memory.apply(&writes, &format!("{writes:?}"));
-        }
-        twins.memory.restore(&snapshot);
-        assert_eq!(twins.memory.items(), items, "after the restore");
+        let kind = if server.is_embedded() { Kind::Embedded } else { Kind::Amazons };
+        compare(table(&server).await, kind).await;
     }
+}
+
+#[tokio::test]
+async fn the_in_memory_table_answers_like_postgresql() {
+    let (_server, database) = postgres::database("twins").await;
+    compare(PostgresTable::new(database), Kind::Postgres).await;
 }
 
 /// A request at a limit of the service, or beyond it.

@@ -8,6 +8,7 @@ pub mod dice;
 pub mod emulator;
 pub mod hot;
 pub mod lambda_api;
+pub mod postgres;
 pub mod program;
 pub mod promises;
 pub mod relay;

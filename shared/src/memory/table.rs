@@ -7,7 +7,7 @@ use serde_dynamo::AttributeValue;
 use crate::ledger::keys::{DUE_AT, DUE_SHARD, PK, SK};
 use crate::lock;
 use crate::memory::limits::{check_batch, check_items, check_key, check_query, check_writes};
-use crate::ports::{Batch, Bound, Expect, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
+use crate::ports::{Batch, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
 
 /// A table in memory. Each call is one step: nothing happens between its beginning and its end.
 #[derive(Debug, Default)]
@@ -74,7 +74,7 @@ impl MemoryTable {
             let spent = || TransactError::TokenSpent("the token stands for another transaction".into());
             return if done == writes { Ok(()) } else { Err(spent()) };
         }
-        let reasons: Vec<Reason> = writes.iter().map(|write| state.objection(write)).collect();
+        let reasons: Vec<Reason> = writes.iter().map(|write| write.objection(state.items.get(write.key()))).collect();
         if reasons.iter().any(|reason| !matches!(reason, Reason::None)) {
             return Err(TransactError::Cancelled(reasons));
         }
@@ -89,33 +89,6 @@ impl MemoryTable {
 }
 
 impl TableSnapshot {
-    fn objection(&self, write: &Write) -> Reason {
-        let found = self.items.get(write.key());
-        match write {
-            Write::PutNew { .. } => found.map_or(Reason::None, |item| Reason::ConditionFailed(Some(item.clone()))),
-            Write::Add { bounds, absent, .. } => {
-                let value = |name: &str| found.and_then(|item| number(item, name));
-                let is_within = bounds.iter().all(|bound| match *bound {
-                    Bound::AtLeast(name, least) => value(name).is_some_and(|value| value >= least.into()),
-                    Bound::AtMost(name, most) => value(name).is_none_or(|value| value <= most.into()),
-                });
-                let is_absent = absent.is_none_or(|name| found.is_none_or(|item| !item.contains_key(name)));
-                if is_within && is_absent { Reason::None } else { Reason::ConditionFailed(found.cloned()) }
-            }
-            Write::Change { expect, .. } => {
-                let value = |name: &str| found.and_then(|item| item.get(name));
-                let holds = match *expect {
-                    Expect::Is(name, expected) => {
-                        matches!(value(name), Some(AttributeValue::S(text)) if text == expected)
-                    }
-                    Expect::Has(name) => value(name).is_some(),
-                    Expect::Nothing => true,
-                };
-                if holds { Reason::None } else { Reason::ConditionFailed(None) }
-            }
-        }
-    }
-
     /// The item that a write leaves.
     fn after(&self, write: &Write) -> Item {
         let key = write.key();

@@ -3,6 +3,8 @@ use std::future::Future;
 /// An item: a map from attribute names to values.
 pub use serde_dynamo::Item;
 
+use serde_dynamo::AttributeValue;
+
 /// A primary key.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Key {
@@ -89,6 +91,37 @@ impl Write {
             Self::PutNew { key, .. } | Self::Add { key, .. } | Self::Change { key, .. } => key,
         }
     }
+
+    /// What a table that holds `found` under the key has against this write.
+    #[must_use]
+    pub fn objection(&self, found: Option<&Item>) -> Reason {
+        let value = |name: &str| found.and_then(|item| item.get(name));
+        let number = |name: &str| match value(name) {
+            Some(AttributeValue::N(digits)) => digits.parse::<i128>().ok(),
+            _ => None,
+        };
+        let (holds, shown) = match self {
+            Self::PutNew { .. } => (found.is_none(), found),
+            Self::Add { bounds, absent, .. } => {
+                let is_within = bounds.iter().all(|bound| match *bound {
+                    Bound::AtLeast(name, least) => number(name).is_some_and(|value| value >= least.into()),
+                    Bound::AtMost(name, most) => number(name).is_none_or(|value| value <= most.into()),
+                });
+                (is_within && absent.is_none_or(|name| value(name).is_none()), found)
+            }
+            Self::Change { expect, .. } => {
+                let holds = match *expect {
+                    Expect::Is(name, expected) => {
+                        matches!(value(name), Some(AttributeValue::S(text)) if text == expected)
+                    }
+                    Expect::Has(name) => value(name).is_some(),
+                    Expect::Nothing => true,
+                };
+                (holds, None)
+            }
+        };
+        if holds { Reason::None } else { Reason::ConditionFailed(shown.cloned()) }
+    }
 }
 
 /// What a cancelled transaction says of one of its writes.
@@ -149,7 +182,7 @@ pub struct Batch {
     pub left: Vec<Key>,
 }
 
-/// A `DynamoDB` table as the ledger uses it. Reads are strongly consistent, except [`Table::due`] (an index cannot be).
+/// A table as the ledger uses it: that of `DynamoDB`, or one like it. Reads are strongly consistent, except [`Table::due`] (an index cannot be).
 pub trait Table: Send + Sync + 'static {
     /// The item with this key.
     fn get(&self, key: Key) -> impl Future<Output = Result<Option<Item>, TableError>> + Send;
@@ -170,6 +203,7 @@ pub trait Table: Send + Sync + 'static {
         limit: u32,
     ) -> impl Future<Output = Result<Vec<Item>, TableError>> + Send;
 
-    /// Does all the writes or none. The same `token` within ten minutes means the same transaction, done once.
+    /// Does all the writes or none. A table may take the same `token` within ten minutes for the same transaction, and do it once. The
+    /// ledger does not lean on that.
     fn transact(&self, writes: &[Write], token: &str) -> impl Future<Output = Result<(), TransactError>> + Send;
 }

@@ -64,7 +64,10 @@ impl Authorities {
 
     /// TLS that trusts them. It remembers sessions, so that a second handshake with a server is cheaper for both sides. Make it once
     /// for all connections: to read the system's certificates takes milliseconds.
-    pub(super) fn tls(&self) -> io::Result<Arc<ClientConfig>> {
+    ///
+    /// # Errors
+    /// If the certificates can't be read.
+    pub fn tls(&self) -> io::Result<Arc<ClientConfig>> {
         let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(io::Error::other)?
