@@ -2,7 +2,7 @@
 #
 #   docker build --tag hongbao .
 #   docker run --rm --init --publish 127.0.0.1:3000:3000 --volume hongbao:/data hongbao
-#   docker run --rm --init --publish 127.0.0.1:3000:3000 hongbao --sandbox --seed 42     for tests
+#   docker run --rm --init --publish 127.0.0.1:3000:3000 hongbao sandbox --listen 0.0.0.0 --seed 42     for tests
 #
 # Any caller is the operator. Publish it to this machine only, as above, and under the same number: the stack refuses
 # requests for another host or port.
@@ -16,7 +16,7 @@ WORKDIR /src
 COPY . .
 # The next build finds the packages and what was compiled before.
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/src/target \
-    cargo build --release --locked --package local && cp target/release/local /local
+    cargo build --release --locked --package hongbao && cp target/release/hongbao /hongbao
 
 FROM ${BASE_IMAGE} AS run
 RUN apt-get update \
@@ -24,7 +24,7 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --user-group --uid 10001 --no-create-home hongbao \
     && install --directory --owner hongbao --group hongbao /data
-COPY --from=build /local /usr/local/bin/local
+COPY --from=build /hongbao /usr/local/bin/hongbao
 USER hongbao
 VOLUME /data
 # The data folder is .local in it.
@@ -32,5 +32,6 @@ WORKDIR /data
 EXPOSE 3000
 HEALTHCHECK --interval=5s --timeout=5s --start-period=30s \
     CMD ["curl", "--fail", "--silent", "--show-error", "http://127.0.0.1:3000/_local/health"]
+ENTRYPOINT ["hongbao"]
 # Inside the container no other address leads out; what is published decides who reaches it.
-ENTRYPOINT ["local", "--listen", "0.0.0.0"]
+CMD ["dev", "--listen", "0.0.0.0"]

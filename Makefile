@@ -33,27 +33,30 @@ DATA = .local$(if $(ON_AMAZONS),/amazon)
 
 # announce PROGRAM,TEXT: says what is about to be built, if it was never built. Cargo shows its progress.
 announce = [ -x "$${CARGO_TARGET_DIR:-target}/$(1)" ] || echo "Building $(2) the first time, seconds later"
-ANNOUNCE_LOCAL = $(call announce,local/local,the local stack: about 3 minutes)
+ANNOUNCE_LOCAL = $(call announce,local/hongbao,the local stack: about 3 minutes)
+# The subcommand that `make run` starts.
+SUBCOMMAND = $(if $(SANDBOX),sandbox,dev)
 
 # make run ARGS="--port 4000 --ephemeral", make run SERVER=valkey
 # make run LEDGER=amazon    keeps its data in .local/amazon
-# make run ARGS="--sandbox --seed 42"    for the tests of an app
+# make run SANDBOX=1 ARGS="--seed 42"    for the tests of an app
 run: ## Start the whole system on this machine
 ifeq ($(LEDGER),amazon)
 	@scripts/install-tools.sh
 	@$(INSTALL_LEDGER)
 	@$(ANNOUNCE_LOCAL)
-	cargo build --profile local -p local
-	@scripts/dynamodb-local.py --keep $(DATA)/dynamodb "$${CARGO_TARGET_DIR:-target}/local/local" \
+	cargo build --profile local -p hongbao
+	@scripts/dynamodb-local.py --keep $(DATA)/dynamodb "$${CARGO_TARGET_DIR:-target}/local/hongbao" $(SUBCOMMAND) \
 	  --dynamodb-url {url} --data-dir $(DATA) $(ARGS)
 else
-	@flags=$$(scripts/install-tools.sh run $(ARGS)) && { $(ANNOUNCE_LOCAL); } && cargo run --profile local -p local -- $$flags $(ARGS)
+	@subcommand=$$(scripts/install-tools.sh run $(SUBCOMMAND) $(ARGS)) && { $(ANNOUNCE_LOCAL); } && \
+	  cargo run --profile local -p hongbao -- $$subcommand $(ARGS)
 endif
 
 demo: ## Start it with the page open on a rush of grabs
 	@scripts/install-tools.sh
 	@$(ANNOUNCE_LOCAL)
-	cargo build --profile local -p local
+	cargo build --profile local -p hongbao
 	@scripts/demo.sh $(ARGS)
 
 # Audits the ledger of a running `make run`, or another one:
@@ -186,7 +189,7 @@ chaos: ## Kill processes and stores under load, then check the ledger
 # make drill ARGS="restore", loss, or "overload --times 10 --seconds 60"; ARGS="--seed 7" repeats the choices of a run. CI uses
 # PROFILE=dev, the build of its tests, with ARGS="--short".
 drill: PROFILE ?= measured
-drill: DRILL = $(if $(filter dev,$(PROFILE)),--workspace --bins,-p local -p admin -p tests --no-default-features --bin local --bin hongbao-admin --bin drill)
+drill: DRILL = $(if $(filter dev,$(PROFILE)),--workspace --bins,-p hongbao -p admin -p tests --no-default-features --bin hongbao --bin hongbao-admin --bin drill)
 drill: ## Restore the table, lose Redis; then check the ledger
 	@scripts/install-tools.sh
 	cargo build --profile $(PROFILE) $(DRILL)
@@ -230,7 +233,7 @@ ifneq ($(filter actions,$(or $(ONLY),actions)),)
 	RENEW_ACTIONS=1 cargo test --workspace --test it functions::walk
 endif
 ifneq ($(filter pictures,$(or $(ONLY),pictures)),)
-	cargo build --profile local -p local
+	cargo build --profile local -p hongbao
 	HONGBAO_PROFILE=local SCREENSHOTS=1 npm --prefix tests/web run --silent pictures
 endif
 ifneq ($(filter fairness,$(or $(ONLY),fairness)),)
@@ -291,7 +294,7 @@ spike: ## Try in the account what the deployment relies on and no document state
 # make smoke ENV=dev URL=https://api.example/hongbao   the same, at its custom domain
 # make smoke ENV=dev TEARDOWN=1                  and deletes it afterwards, with its table and its user pool
 smoke: PROFILE ?= local
-smoke: SMOKE = $(if $(filter dev,$(PROFILE)),--workspace --bins,-p local -p admin)
+smoke: SMOKE = $(if $(filter dev,$(PROFILE)),--workspace --bins,-p hongbao -p admin)
 smoke: ## Prove a deployment or the local stack: deposits, sends, grabs, refunds, an audit
 ifeq ($(origin ENV),command line)
 	@scripts/install-tools.sh sam

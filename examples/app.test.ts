@@ -1,7 +1,7 @@
 // Tests of an app against the sandbox.
 //
 // npm install --save-dev vitest "$(npm pack --silent ./clients/js)"
-// HONGBAO_PROGRAM=target/local/local npx vitest run
+// HONGBAO_PROGRAM=target/local/hongbao npx vitest run
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -33,8 +33,8 @@ const receiver = createServer(async (request, response) => {
 });
 
 async function startSandbox(...flags: string[]) {
-  const program = process.env['HONGBAO_PROGRAM'] ?? 'target/local/local';
-  const child = spawn(program, ['--sandbox', '--exit-with-parent', '--seed', '42', '--port', '0', ...flags], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const program = process.env['HONGBAO_PROGRAM'] ?? 'target/local/hongbao';
+  const child = spawn(program, ['sandbox', '--exit-with-parent', '--seed', '42', '--port', '0', ...flags], { stdio: ['ignore', 'pipe', 'inherit'] });
   let url = '';
   for await (const line of createInterface({ input: child.stdout })) {
     url = /ready at (\S+)/.exec(line)?.[1] ?? '';

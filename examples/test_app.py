@@ -1,7 +1,7 @@
 """Tests of an app against the sandbox.
 
 pip install pytest httpx standardwebhooks
-HONGBAO_PROGRAM=target/local/local pytest examples/test_app.py
+HONGBAO_PROGRAM=target/local/hongbao pytest examples/test_app.py
 """
 import os
 import re
@@ -48,7 +48,7 @@ class Deliveries(BaseHTTPRequestHandler):
 
 class Sandbox:
     def __init__(self, *flags):
-        command = [os.environ.get("HONGBAO_PROGRAM", "target/local/local"), "--sandbox", "--exit-with-parent", "--seed", "42", "--port", "0", *flags]
+        command = [os.environ.get("HONGBAO_PROGRAM", "target/local/hongbao"), "sandbox", "--exit-with-parent", "--seed", "42", "--port", "0", *flags]
         self.program = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         url = next(found[1] for line in self.program.stdout if (found := re.search(r"ready at (\S+)", line)))
         self.http = httpx.Client(base_url=url)

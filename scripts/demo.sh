@@ -27,4 +27,4 @@ url="http://127.0.0.1:$port"
     done
 ) &
 
-exec "${CARGO_TARGET_DIR:-target}/local/local" "$@"
+exec "${CARGO_TARGET_DIR:-target}/local/hongbao" dev "$@"

@@ -14,10 +14,10 @@ mkdir -p "$work"
 scripts/install-tools.sh
 scripts/install-tools.sh schemathesis
 # Built with the whole workspace, like the tests: by itself its dependencies would get other features and be built again.
-cargo build --quiet --workspace --bin local
+cargo build --quiet --workspace --bin hongbao
 
 key='{"keys":[{"kty":"oct","kid":"fuzz","k":"PYbn25y-McoGFfH72cvSQG_cjLHINbaqjMUQ0RBIIGU"}]}'
-target/debug/local --ephemeral --port 0 --user-withdrawals --ticket-key "$key" >"$work/stack.out" 2>"$work/stack.log" &
+target/debug/hongbao dev --ephemeral --port 0 --user-withdrawals --ticket-key "$key" >"$work/stack.out" 2>"$work/stack.log" &
 stack=$!
 trap 'kill "$stack" 2>/dev/null || true; wait "$stack" || true' EXIT
 trap 'exit 1' INT TERM

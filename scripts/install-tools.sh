@@ -2,8 +2,8 @@
 # Installs the tools that the workspace needs beyond Rust, if they are missing. Debian and macOS.
 #
 #   scripts/install-tools.sh         a C compiler, curl, and a Redis or Valkey server: for `make run` and the tests
-#   scripts/install-tools.sh run FLAGS       the same as far as possible: for `make run` with these flags. It prints the flag that starts
-#                                    the local stack where there is no server
+#   scripts/install-tools.sh run dev FLAGS   the same as far as possible: for `make run` with these flags. It prints the subcommand that
+#                                    starts the local stack: where there is no server, sandbox
 #   scripts/install-tools.sh server redis    Redis; it prints the path of the program. `make … SERVER=redis` calls it
 #   scripts/install-tools.sh server valkey   the same for Valkey, in the version below: a build without TLS
 #   scripts/install-tools.sh postgres        PostgreSQL 15 or later, whose server the tests start
@@ -282,15 +282,15 @@ web() { install_chromium; npm_packages tests/web; }
 clients() { install_java; python_for clients tests/clients/tools; npm_packages tests/clients/tools; }
 prose() { npm_packages scripts/prose; }
 
-# run FLAGS: a sandbox needs no server, and neither does a stack that is given one.
+# run SUBCOMMAND FLAGS: a sandbox needs no server, and neither does a stack that is given one.
 run() {
     compiler
-    case " $*" in *' --sandbox'* | *' --redis-url'*) return ;; esac
+    case "$*" in sandbox* | *' --redis-url'*) echo "$1"; return ;; esac
     # Each in a process of its own, where a step that fails ends it.
     "$0" curl || say "the commands of the greeting need curl"
-    "$0" redis && return
+    "$0" redis && { echo "$1"; return; }
     say "there is no Redis or Valkey here, and none can be installed. The stack starts as a sandbox: it keeps nothing"
-    echo --sandbox
+    echo sandbox
 }
 
 case ${1:-} in

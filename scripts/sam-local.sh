@@ -63,8 +63,8 @@ fi
 
 rm -rf "$work/data"
 mkdir -p "$work"
-cargo build -p local --bin local -p tests --bin walk-through
-target/debug/local --port 0 --data-dir "$work/data" --settle-every 0s >"$work/stack.log" 2>&1 &
+cargo build -p hongbao --bin hongbao -p tests --bin walk-through
+target/debug/hongbao dev --port 0 --data-dir "$work/data" --settle-every 0s >"$work/stack.log" 2>&1 &
 stack=$!
 api=
 end() {

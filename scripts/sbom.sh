@@ -1,5 +1,5 @@
 #!/bin/sh
-# Lists what is shipped: a CycloneDX bill of materials in target/sbom for each function and for the local stack. It has every
+# Lists what is shipped: a CycloneDX bill of materials in target/sbom for each function and for the program. It has every
 # crate of any platform with version and licence, except those that only tests and builds use.
 set -eu
 cd "$(dirname "$0")/.."
@@ -10,14 +10,14 @@ tools=$PWD/.tools/bin
 # Without the tests, whose crate features would otherwise count as the functions' features.
 rm -rf "$work"
 mkdir -p "$work/workspace"
-cp -R Cargo.lock shared functions local "$work/workspace"
+cp -R Cargo.lock shared functions local hongbao "$work/workspace"
 {
     sed '/^\[workspace\]/,/^$/d' Cargo.toml
-    printf '[workspace]\nresolver = "3"\nmembers = ["shared", "functions/*", "local"]\n'
+    printf '[workspace]\nresolver = "3"\nmembers = ["shared", "functions/*", "local", "hongbao"]\n'
 } >"$work/workspace/Cargo.toml"
 cd "$work/workspace"
 PATH=$tools:$PATH cargo cyclonedx --format json --spec-version 1.5 --no-build-deps --target all --quiet
-for program in functions/* local; do
+for program in functions/* hongbao; do
     name=$(basename "$program").cdx.json
     sed "s|file://$PWD|file:///hongbao|g" "$program/$name" >"../$name"
 done

@@ -1,7 +1,7 @@
 //! The whole system on one machine, behind one address. Redis is a child process, `DynamoDB` runs in this process, and
 //! a stand-in for API Gateway calls the functions' own handlers with the events that they receive on AWS.
 //!
-//! The binary is a thin wrapper around [`Local`]. Tests start the same system in their own process.
+//! The program `hongbao` is a thin wrapper around [`Local`]. Tests start the same system in their own process.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -19,5 +19,5 @@ pub mod stack;
 mod stores_file;
 pub mod webhooks;
 
-pub use options::{Ack, Options};
+pub use options::{Ack, DevOptions, Mode, Options, SandboxOptions};
 pub use run::Local;

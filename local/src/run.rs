@@ -17,7 +17,7 @@ use crate::data_dir::{self, DataDir};
 use crate::dynamodb::DynamoDb;
 use crate::gateway::{Gateway, Invoke};
 use crate::ledger_file;
-use crate::options::Options;
+use crate::options::{DevOptions, Mode, Options, SandboxOptions};
 use crate::redis_server::RedisServer;
 use crate::sandbox::Sandbox;
 use crate::stack::{self, Stack, Stores};
@@ -60,17 +60,27 @@ impl Local {
         let unusable = || format!("port {port} can't be used");
         // This comes first, because it is the likeliest to fail. Early clients wait until the gateway serves.
         let listener = TcpListener::bind((options.listen, port)).await.with_context(unusable)?;
-        let sandbox = options.sandbox.then(|| Arc::new(Sandbox::new(options.seed, options.faults.unwrap_or_default())));
-        let data = open_data(&options).await?;
+        let (dev, sandbox) = match &options.mode {
+            Mode::Dev(dev) => (Some(dev), None),
+            Mode::Sandbox(SandboxOptions { seed, faults }) => {
+                (None, Some(Sandbox::new(*seed, faults.unwrap_or_default())))
+            }
+        };
+        let sandbox = sandbox.map(Arc::new);
+        let data = open_data(dev).await?;
         // The folder, if its content is kept.
         let kept = data.as_ref().filter(|data| !data.is_temporary()).map(DataDir::path);
         // The ledger comes first: Redis' data without a ledger would be refused at the next start.
-        let dynamodb = start_dynamodb(&options, kept).await?;
+        let (redis_url, dynamodb_url) =
+            dev.map(|dev| (dev.redis_url.clone(), dev.dynamodb_url.clone())).unwrap_or_default();
+        let dynamodb = match &dynamodb_url {
+            Some(_) => None,
+            None => Some(start_dynamodb(kept, redis_url.is_none()).await?),
+        };
         let redis = match &data {
-            Some(data) if options.redis_url.is_none() => Some(RedisServer::start(data).await?),
+            Some(data) if redis_url.is_none() => Some(RedisServer::start(data).await?),
             _ => None,
         };
-        let (redis_url, dynamodb_url) = (options.redis_url.clone(), options.dynamodb_url.clone());
         let stores = Stores {
             redis_url: redis.as_ref().map(RedisServer::url).or(redis_url).unwrap_or_default(),
             dynamodb_url: dynamodb.as_ref().map(DynamoDb::url).or(dynamodb_url).unwrap_or_default(),
@@ -185,23 +195,18 @@ fn url_of(mut address: SocketAddr) -> String {
 }
 
 /// The data folder, if data is kept.
-async fn open_data(options: &Options) -> anyhow::Result<Option<DataDir>> {
-    if options.sandbox || (options.redis_url.is_some() && options.dynamodb_url.is_some()) {
-        return Ok(None);
-    }
-    let data = if options.ephemeral { DataDir::temporary()? } else { DataDir::open(&options.data_dir).await? };
+async fn open_data(dev: Option<&DevOptions>) -> anyhow::Result<Option<DataDir>> {
+    let Some(dev) = dev.filter(|dev| dev.redis_url.is_none() || dev.dynamodb_url.is_none()) else { return Ok(None) };
+    let data = if dev.ephemeral { DataDir::temporary()? } else { DataDir::open(&dev.data_dir).await? };
     Ok(Some(data))
 }
 
 /// Starts the embedded database, on a checked file in `folder` or in memory.
-async fn start_dynamodb(options: &Options, folder: Option<&Path>) -> anyhow::Result<Option<DynamoDb>> {
-    if options.dynamodb_url.is_some() {
-        return Ok(None);
-    }
-    let Some(folder) = folder.map(Path::to_owned) else { return Ok(Some(DynamoDb::start(None).await?)) };
-    let (file, has_redis) = (ledger_file::ledger_file(&folder), options.redis_url.is_none());
+async fn start_dynamodb(folder: Option<&Path>, has_redis: bool) -> anyhow::Result<DynamoDb> {
+    let Some(folder) = folder.map(Path::to_owned) else { return DynamoDb::start(None).await };
+    let file = ledger_file::ledger_file(&folder);
     spawn_blocking(move || ledger_file::check(&folder, has_redis)).await??;
-    Ok(Some(DynamoDb::start(Some(&file)).await?))
+    DynamoDb::start(Some(&file)).await
 }
 
 /// Runs settle periodically, one run at a time. Replaces the schedule.

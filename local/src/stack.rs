@@ -21,7 +21,7 @@ use tokio::sync::RwLock;
 use tokio::time::Instant;
 
 use crate::gateway::{self, Invoke};
-use crate::options::Options;
+use crate::options::{DevOptions, Mode, Options};
 use crate::sandbox::{HotServer, Sandbox};
 use crate::webhooks::sqs;
 use crate::webhooks::{Queue, Watch};
@@ -105,20 +105,22 @@ pub fn log_key() -> String {
 
 /// The functions' configuration over these stores: the options, and the environment for the rest.
 pub fn config(options: &Options, stores: &Stores) -> Result<Config, ConfigError> {
+    let is_sandbox = matches!(options.mode, Mode::Sandbox(_));
+    let is_cluster = matches!(options.mode, Mode::Dev(DevOptions { redis_cluster: true, .. }));
     let variable = |name: &str| match name {
         "TABLE_NAME" => Some(options.table.clone()),
         "REDIS_URL" => Some(stores.redis_url.clone()),
-        "REDIS_CLUSTER" => Some(options.redis_cluster.to_string()),
+        "REDIS_CLUSTER" => Some(is_cluster.to_string()),
         "BASE_PATH" if options.base_path.is_some() => options.base_path.clone(),
         "TICKET_KEYS" if options.ticket_key.is_some() => options.ticket_key.clone(),
         "USER_WITHDRAWALS" if options.user_withdrawals => Some("true".to_owned()),
         "LOG_KEY" => Some(log_key()),
         "GRAB_ACK" => Some(options.ack.name().to_owned()),
-        "SETTLE_GRACE_MS" if options.sandbox => Some(NO_GRACE.to_owned()),
+        "SETTLE_GRACE_MS" if is_sandbox => Some(NO_GRACE.to_owned()),
         "SETTLE_GRACE_MS" => std::env::var(name).ok().or_else(|| Some(SETTLE_GRACE_MS.to_owned())),
         _ => std::env::var(name).ok(),
     };
-    if options.sandbox { Config::for_the_ledger(variable) } else { Config::for_both_stores(variable) }
+    if is_sandbox { Config::for_the_ledger(variable) } else { Config::for_both_stores(variable) }
 }
 
 impl Stack {

@@ -11,7 +11,7 @@ use local::dynamodb::DynamoDb;
 use local::gateway::Gateway;
 use local::redis_server::RedisServer;
 use local::stack::{self, Stack, Stores};
-use local::{Local, Options};
+use local::{DevOptions, Local, Mode, Options};
 use shared::batching::Permits;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -48,15 +48,14 @@ async fn given_stores_are_used_and_left_running() {
     let owner = Local::start(Options::ephemeral()).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let data_dir = folder.path().join("data");
-    let guest = Local::start(Options {
+    let mode = Mode::Dev(DevOptions {
         redis_url: Some(owner.redis_url().to_owned()),
         dynamodb_url: Some(owner.dynamodb_url().to_owned()),
         ephemeral: false,
         data_dir: data_dir.clone(),
-        ..Options::ephemeral()
-    })
-    .await
-    .unwrap();
+        ..DevOptions::ephemeral()
+    });
+    let guest = Local::start(Options { mode, ..Options::ephemeral() }).await.unwrap();
     let deposit = format!("{}/wallets/alice/deposits/d1", owner.url());
     let deposit = reqwest::Client::new().put(deposit).body(r#"{"amount":7}"#).send().await.unwrap();
     assert_eq!(deposit.status(), 201);
@@ -79,8 +78,9 @@ async fn a_kept_stack_writes_its_stores_addresses_for_their_owner_only() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("stores.env");
         std::fs::write(&file, "from a killed stack").unwrap();
-        let options = Options { ephemeral: false, data_dir: folder.path().to_owned(), ..Options::ephemeral() };
-        let local = Local::start(Options { redis_url, ..options }).await.unwrap();
+        let data_dir = folder.path().to_owned();
+        let mode = Mode::Dev(DevOptions { ephemeral: false, data_dir, redis_url, ..DevOptions::ephemeral() });
+        let local = Local::start(Options { mode, ..Options::ephemeral() }).await.unwrap();
         let expected = format!(
             "TABLE_NAME='hongbao'\nCURRENCY='CNY'\nREDIS_URL='{}'\nREDIS_CLUSTER='false'\nAWS_ENDPOINT_URL_DYNAMODB='{}'\nLOG_KEY='local'\nLOG_FOLDER='{}'\n",
             local.redis_url(),

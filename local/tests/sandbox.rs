@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use local::{Local, Options};
+use local::{Local, Mode, Options, SandboxOptions};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -22,7 +22,7 @@ struct Sandbox {
 
 impl Sandbox {
     async fn start(options: Options) -> Self {
-        let local = Local::start(Options { sandbox: true, ..options }).await.unwrap();
+        let local = Local::start(options).await.unwrap();
         assert!(local.kept().is_none());
         // Each request has a connection of its own, so a lost answer is the fault's and not that of an old connection.
         Self { local, http: reqwest::Client::builder().pool_max_idle_per_host(0).build().unwrap() }
@@ -84,8 +84,13 @@ impl Sandbox {
     }
 }
 
+fn with(seed: Option<u64>, faults: &str) -> Options {
+    let faults = (!faults.is_empty()).then(|| faults.parse().unwrap());
+    Options { mode: Mode::Sandbox(SandboxOptions { seed, faults }), ..Options::ephemeral() }
+}
+
 fn seeded(seed: u64) -> Options {
-    Options { seed: Some(seed), ..Options::ephemeral() }
+    with(Some(seed), "")
 }
 
 #[tokio::test]
@@ -114,7 +119,7 @@ async fn a_seed_makes_the_same_answers_in_another_process_and_after_a_reset() {
 
 #[tokio::test]
 async fn a_packet_starts_tomorrow_and_expires_once_the_clock_is_moved() {
-    for options in [Options::ephemeral(), seeded(1)] {
+    for options in [with(None, ""), seeded(1)] {
         let sandbox = Sandbox::start(options).await;
         sandbox.deposit().await;
         let now: jiff::Timestamp =
@@ -196,8 +201,7 @@ async fn moving_the_clock_delivers_what_has_become_due_and_then_answers() {
 
 #[tokio::test]
 async fn faults_lose_answers_and_refuse_but_what_was_done_counts_once() {
-    let faults = Some("lose-answers=0.3,503=0.3".parse().unwrap());
-    let sandbox = Sandbox::start(Options { faults, ..seeded(3) }).await;
+    let sandbox = Sandbox::start(with(Some(3), "lose-answers=0.3,503=0.3")).await;
     let (mut lost, mut refused, mut done) = (0, 0, 0);
     for round in 0..40 {
         loop {
@@ -227,7 +231,7 @@ async fn faults_lose_answers_and_refuse_but_what_was_done_counts_once() {
 
 #[tokio::test]
 async fn only_a_sandbox_has_a_clock_to_move_and_odd_moves_are_refused() {
-    let sandbox = Sandbox::start(Options::ephemeral()).await;
+    let sandbox = Sandbox::start(with(None, "")).await;
     for body in [
         json!(null),
         json!({}),
@@ -251,13 +255,13 @@ async fn only_a_sandbox_has_a_clock_to_move_and_odd_moves_are_refused() {
         let answer = reqwest::Client::new().request(method.parse().unwrap(), format!("{}{path}", local.url())).send();
         let answer = answer.await.unwrap();
         assert_eq!(answer.status(), 404);
-        assert!(answer.text().await.unwrap().contains("--sandbox"));
+        assert!(answer.text().await.unwrap().contains("`hongbao sandbox`"));
     }
 }
 
 #[tokio::test]
 async fn faults_come_and_go_for_one_route_or_user() {
-    let sandbox = Sandbox::start(Options { faults: Some("slow=1ms".parse().unwrap()), ..seeded(1) }).await;
+    let sandbox = Sandbox::start(with(Some(1), "slow=1ms")).await;
     let first = json!([{"faults": "lose-answers=0,503=0,slow=1ms"}]);
     let rules = async || {
         let answer = sandbox.http.get(format!("{}/_local/faults", sandbox.local.url())).send().await.unwrap();

@@ -110,7 +110,7 @@ class Local:
 
     def start(self):
         self.folder = tempfile.TemporaryDirectory(prefix="smoke-")
-        command = [self.programs / "local", "--port", "0", "--data-dir", self.folder.name, "--settle-every", "0s"]
+        command = [self.programs / "hongbao", "dev", "--port", "0", "--data-dir", self.folder.name, "--settle-every", "0s"]
         try:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         except OSError as error:

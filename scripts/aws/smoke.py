@@ -470,7 +470,7 @@ def main():
     )
     parser.add_argument("--users", type=int, default=USERS)
     parser.add_argument(
-        "--programs", default="target/local", help="the folder with the programs local and hongbao-admin"
+        "--programs", default="target/local", help="the folder with the programs hongbao and hongbao-admin"
     )
     parser.add_argument("--url", help="a running local stack; with --env, the address of its API in place of API Gateway's own")
     parser.add_argument("--stores", default=".local/stores.env", help="the stores of that stack")

@@ -43,9 +43,10 @@ def ask(url, method="GET", body=None, **headers):
 class Engine:
     """A local stack: the functions, the table and Redis. With a data folder it has stores that other programs reach."""
 
-    def __init__(self, *flags, data=None):
-        assert (PROGRAMS / "local").exists(), f"{PROGRAMS} has no programs: cargo build --workspace --bins"
-        command = [PROGRAMS / "local", "--port", "0", "--settle-every", "0s", *flags, *(["--data-dir", data] if data else [])]
+    def __init__(self, *flags, subcommand="dev", data=None):
+        assert (PROGRAMS / "hongbao").exists(), f"{PROGRAMS} has no programs: cargo build --workspace --bins"
+        command = [PROGRAMS / "hongbao", subcommand, "--port", "0", "--settle-every", "0s", *flags]
+        command += ["--data-dir", data] if data else []
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         for line in self.process.stdout:
             if "is ready at" in line:

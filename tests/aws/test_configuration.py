@@ -206,14 +206,19 @@ def test_where_no_server_can_be_installed_make_run_starts_a_sandbox(tmp_path):
         environment = {"PATH": str(programs)}
         return subprocess.run([script, "run", *flags], env=environment, capture_output=True, text=True, timeout=60)
 
-    without = run("--port", "4000")
-    assert (without.returncode, without.stdout) == (0, "--sandbox\n"), without.stderr
+    without = run("dev", "--port", "4000")
+    assert (without.returncode, without.stdout) == (0, "sandbox\n"), without.stderr
     assert "none can be installed" in without.stderr and "keeps nothing" in without.stderr
-    for flags in (["--sandbox", "--seed", "1"], ["--redis-url", "redis://127.0.0.1"], ["--redis-url=redis://127.0.0.1"]):
-        given = run(*flags)
-        assert (given.returncode, given.stdout, given.stderr) == (0, "", "")
+    for subcommand, *flags in (
+        ["sandbox"],
+        ["sandbox", "--seed", "1"],
+        ["dev", "--redis-url", "redis://127.0.0.1"],
+        ["dev", "--redis-url=redis://127.0.0.1"],
+    ):
+        given = run(subcommand, *flags)
+        assert (given.returncode, given.stdout, given.stderr) == (0, f"{subcommand}\n", "")
     (programs / "valkey-server").symlink_to("/bin/true")
-    assert run().stdout == ""
+    assert run("dev").stdout == "dev\n"
 
 
 # --- Dockerfile and compose.yaml show the local stack to this machine only.
@@ -270,9 +275,11 @@ def test_the_build_gets_every_member_of_the_workspace_and_nothing_else_that_is_l
 def test_it_is_no_root_and_listens_on_all_interfaces_only_inside_the_container():
     [user] = of("USER")
     assert user not in ("root", "0")
-    entry = json.loads(of("ENTRYPOINT")[0])
-    assert entry[entry.index("--listen") + 1] == "0.0.0.0"
-    flags = subprocess.run([ROOT / "target/debug/local", "--help"], capture_output=True, text=True, check=True).stdout
+    assert json.loads(of("ENTRYPOINT")[0]) == ["hongbao"]
+    for command in (json.loads(of("CMD")[0]), SERVICES["hongbao"]["command"].split()):
+        assert command[:3] == ["dev", "--listen", "0.0.0.0"]
+    help_of = [ROOT / "target/debug/hongbao", "dev", "--help"]
+    flags = subprocess.run(help_of, capture_output=True, text=True, check=True).stdout
     assert re.search(r"--listen <\w+>[^[]*\[default: 127\.0\.0\.1\]", flags)
 
 

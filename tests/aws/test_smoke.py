@@ -41,7 +41,7 @@ REPORT = {
 
 @pytest.fixture(scope="module")
 def engine():
-    engine = rehearsal.Engine("--sandbox")
+    engine = rehearsal.Engine(subcommand="sandbox")
     yield engine
     engine.close()
 

@@ -211,7 +211,7 @@ except TimeoutError as error:
 /** Starts a stack and a group, and returns how to start the bot between them. */
 async function group() {
   const port = await freePort();
-  const [own, telegram] = [await startStack({}, ['--sandbox', '--webhook-url', `http://127.0.0.1:${port}/`, '--webhook-secret', SECRET]), new Telegram()];
+  const [own, telegram] = [await startStack({}, ['--webhook-url', `http://127.0.0.1:${port}/`, '--webhook-secret', SECRET], ['sandbox']), new Telegram()];
   const [engine, TELEGRAM_API] = [await losingAnswers(own.url), await telegram.start()];
   const env = { HONGBAO_URL: `${engine.url}/`, TELEGRAM_API: `${TELEGRAM_API}/`, TELEGRAM_TOKEN, WEBHOOK_SECRET: SECRET, PORT: String(port), PYTHONDONTWRITEBYTECODE: '1' };
   const bot = () => start(repository('.tools/clients/bin/python'), ['examples/telegram_bot.py', '--topup'], { cwd: repository('.'), env }, /takes webhooks at (\S+)/);
@@ -438,7 +438,7 @@ test('the bot shows no name of an anonymous administrator, and only packets that
 });
 
 test('the tests of an app pass in a sandbox, in Python and in TypeScript', async () => {
-  const env = { HONGBAO_PROGRAM: program('local') };
+  const env = { HONGBAO_PROGRAM: program('hongbao') };
   assert.match(await python(['-m', 'pytest', '-q', '-p', 'no:cacheprovider', 'examples/test_app.py'], env), /^6 passed/m);
   await copyFile(repository('examples/app.test.ts'), join(app.folder, 'app.test.ts'));
   await symlink(repository('tests/clients/tools/node_modules/vitest'), join(app.folder, 'node_modules/vitest'));

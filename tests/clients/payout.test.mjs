@@ -70,8 +70,8 @@ async function company(faults, deployment = DEPLOYMENT) {
   await once(entrance.listen(0, '127.0.0.1'), 'listening');
   const at = `http://127.0.0.1:${/** @type {import('node:net').AddressInfo} */ (entrance.address()).port}`;
   const share = String(faults / 4);
-  const lossy = faults > 0 ? ['--sandbox', '--faults', `lose-answers=${share},503=${share}`] : [];
-  const stack = await startStack({ RUST_LOG: 'error' }, ['--user-withdrawals', '--webhook-url', `${at}/`, '--webhook-secret', SECRET ?? '', ...lossy]);
+  const lossy = faults > 0 ? ['sandbox', '--faults', `lose-answers=${share},503=${share}`] : undefined;
+  const stack = await startStack({ RUST_LOG: 'error' }, ['--user-withdrawals', '--webhook-url', `${at}/`, '--webhook-secret', SECRET ?? ''], lossy);
   const folder = mkdtempSync(join(tmpdir(), 'hongbao-payout-'));
   const log = openSync(join(folder, 'log'), 'a');
   const worker = (/** @type {string} */ PROVIDER_URL, /** @type {number} */ sweepS) => {

@@ -76,7 +76,7 @@ async fn main() -> ExitCode {
 const UNFINISHED: i32 = 2;
 const AUDITS_MAX: usize = 3;
 
-/// Processes of `local` behind fixed addresses. Settle runs only when it is called.
+/// Processes of `hongbao dev` behind fixed addresses. Settle runs only when it is called.
 struct Fleet {
     ports: Vec<u16>,
     stores: [String; 2],
@@ -107,8 +107,8 @@ impl Fleet {
         self.kill();
         let [redis, dynamodb] = &self.stores;
         for port in &self.ports {
-            let mut command = beside("local");
-            command.args(["--port", &port.to_string(), "--redis-url", redis, "--dynamodb-url", dynamodb]);
+            let mut command = beside("hongbao");
+            command.args(["dev", "--port", &port.to_string(), "--redis-url", redis, "--dynamodb-url", dynamodb]);
             command.args(["--table", table, "--settle-every", "0s"]).env("RUST_LOG", "error");
             let program = Program::start(&mut command);
             self.programs.push(program.unwrap_or_else(|status| panic!("a process ended at its start: {status}")));

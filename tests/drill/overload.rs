@@ -154,7 +154,7 @@ impl Users {
 /// Returns what is wrong.
 pub async fn run(options: &Options) -> Vec<String> {
     // A process of its own, so that its memory is not mixed with that of the client: without files, and without runs of settle.
-    let local = Program::start(beside("local").args(["--port", "0", "--ephemeral", "--settle-every", "0s"]));
+    let local = Program::start(beside("hongbao").args(["dev", "--port", "0", "--ephemeral", "--settle-every", "0s"]));
     let local = local.unwrap_or_else(|status| panic!("the local stack ended: {status}"));
     let users = Users::open(&local.url).await;
     users.capacity(WARM_UP).await;

@@ -136,8 +136,8 @@ impl Drop for Program {
 #[test]
 fn the_commands_in_the_greeting_work() {
     assert_curl();
-    let mut program = Command::new(built("local"));
-    program.args(["--ephemeral", "--port", "0"]).stdout(Stdio::piped());
+    let mut program = Command::new(built("hongbao"));
+    program.args(["dev", "--ephemeral", "--port", "0"]).stdout(Stdio::piped());
     let mut program = Program(program.spawn().unwrap());
     let mut lines = BufReader::new(program.0.stdout.take().unwrap()).lines().map(Result::unwrap);
     let mut commands = Vec::new();

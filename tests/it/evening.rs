@@ -47,7 +47,7 @@ impl Process {
         let port = free_port();
         let port = port.to_string();
         let stores = ["--dynamodb-url", ledger, "--redis-url", redis, "--settle-every", "2s"];
-        let arguments = ["--ephemeral", "--port", &port].into_iter().chain(stores).map(str::to_owned).collect();
+        let arguments = ["dev", "--ephemeral", "--port", &port].into_iter().chain(stores).map(str::to_owned).collect();
         let process = Self { arguments, url: format!("http://127.0.0.1:{port}"), program: Mutex::new(None) };
         process.spawn().await;
         process
@@ -55,7 +55,7 @@ impl Process {
 
     async fn spawn(&self) {
         let arguments = self.arguments.clone();
-        let start = move || Program::start(Command::new(built("local")).args(arguments).env("RUST_LOG", "off"));
+        let start = move || Program::start(Command::new(built("hongbao")).args(arguments).env("RUST_LOG", "off"));
         let program = tokio::task::spawn_blocking(start).await.unwrap().expect("it serves");
         *self.program.lock().unwrap() = Some(program);
     }

@@ -9,7 +9,7 @@ use futures::StreamExt;
 use http::{HeaderMap, Response};
 use http_body_util::Full;
 use hyper::body::Bytes;
-use local::{Ack, Options};
+use local::{Ack, DevOptions, Mode, Options};
 use serde_json::{Value, json};
 use shared::domain::PacketId;
 use shared::events::Event;
@@ -49,11 +49,11 @@ impl Receiver {
     }
 
     fn options(&self, folder: Option<&Path>) -> Options {
+        let data_dir = folder.map(Path::to_owned).unwrap_or_default();
         Options {
             webhook_url: Some(self.url.clone()),
             webhook_secret: Some(format!("{SECRET},{OTHER_SECRET}")),
-            ephemeral: folder.is_none(),
-            data_dir: folder.map_or_else(|| ".local".into(), Path::to_owned),
+            mode: Mode::Dev(DevOptions { ephemeral: folder.is_none(), data_dir, ..DevOptions::ephemeral() }),
             ..Options::ephemeral()
         }
     }

@@ -1,4 +1,4 @@
-//! The program `local` as a process of its own.
+//! The program `hongbao` as a process of its own.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -28,7 +28,7 @@ pub fn beside(name: &str) -> Command {
 }
 
 impl Program {
-    /// Starts `command`, which is `local` with its arguments, and waits until it serves. Returns the exit status if it ends
+    /// Starts `command`, which is `hongbao dev` with its arguments, and waits until it serves. Returns the exit status if it ends
     /// instead.
     pub fn start(command: &mut Command) -> Result<Self, ExitStatus> {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();

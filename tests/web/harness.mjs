@@ -29,10 +29,11 @@ export function program(name) {
  * Starts a new local stack that keeps no data.
  * @param {Record<string, string>} [settings] added to its environment
  * @param {string[]} [args] more arguments
+ * @param {string[]} [command] another subcommand
  */
-export async function startStack(settings = {}, args = []) {
+export async function startStack(settings = {}, args = [], command = ['dev', '--ephemeral']) {
   const env = { ...process.env, TICKET_KEYS: JSON.stringify({ keys: [ticketKey] }), ...settings };
-  const child = spawn(program('local'), ['--port', '0', '--ephemeral', '--settle-every', '0s', ...args], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(program('hongbao'), [...command, '--port', '0', '--settle-every', '0s', ...args], { env, stdio: ['ignore', 'pipe', 'inherit'] });
   // The stack ends too if the tests are interrupted.
   process.on('exit', () => child.kill());
   for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM'])) process.once(signal, () => process.exit(1));

@@ -46,7 +46,7 @@ pub async fn answer<S: Invoke>(stack: Arc<S>, id: String, path: String, parts: P
         | (RESET, &Method::POST)
         | (FAULTS, &(Method::GET | Method::HEAD | Method::PUT)) => match stack.sandbox() {
             Some(sandbox) => of_sandbox(&*stack, sandbox, &id, path, !parts.method.is_safe(), &body).await,
-            None => Ok(not_found("Only a sandbox has this: start the stack with --sandbox.")),
+            None => Ok(not_found("Only a sandbox has this: start one with `hongbao sandbox`.")),
         },
         (sqs::PATH, &Method::POST) => {
             let operation = parts.headers.get("x-amz-target").and_then(|value| value.to_str().ok());

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use local::options::Ack;
-use local::{Local, Options};
+use local::{DevOptions, Local, Mode, Options};
 use shared::crash::{LAST_WORDS, POINTS};
 use shared::redis::test_server::{free_port, poll};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
@@ -295,6 +295,8 @@ pub struct Stores {
 pub struct Worker {
     #[command(flatten)]
     options: Options,
+    #[command(flatten)]
+    stores: DevOptions,
     /// The crash point, and the pass at which the worker dies there: `grab.after_claim=3`
     #[arg(long, value_name = "POINT=PASSES", value_parser = crash)]
     crash: Vec<(String, u32)>,
@@ -323,7 +325,7 @@ impl Worker {
                 return Err(format!("there is no crash point {point}").into());
             }
         }
-        let local = Local::start(self.options).await?;
+        let local = Local::start(Options { mode: Mode::Dev(self.stores), ..self.options }).await?;
         // The parent reads this line as the sign of readiness. It holds the other end of the input for its lifetime.
         println!("{}", local.url());
         tokio::io::stdin().read_to_end(&mut Vec::new()).await?;

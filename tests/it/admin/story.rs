@@ -39,9 +39,10 @@ async fn admin(folder: &Path, arguments: &[&str]) -> Said {
 #[tokio::test]
 async fn a_story_has_what_was_asked_and_answered_and_what_moved() {
     let folder = tempfile::tempdir().unwrap();
-    let mut command = std::process::Command::new(built("local"));
+    let mut command = std::process::Command::new(built("hongbao"));
     let stack =
-        Program::start(command.args(["--port", "0", "--settle-every", "0s", "--data-dir"]).arg(folder.path())).unwrap();
+        Program::start(command.args(["dev", "--port", "0", "--settle-every", "0s", "--data-dir"]).arg(folder.path()))
+            .unwrap();
     ask(&stack, "", Method::PUT, "/wallets/alice/deposits/top-up", r#"{"amount":100}"#).await;
     let body = r#"{"split":"equal","total_amount":100,"count":1,"greeting":"greeting-7Qx2"}"#;
     let packet = ask(&stack, "alice", Method::POST, "/packets", body).await["packet_id"].as_str().unwrap().to_owned();

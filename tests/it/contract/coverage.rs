@@ -8,6 +8,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use lambda_http::Request;
 use local::dynamodb::DynamoDb;
+use local::{DevOptions, Mode, Options};
 use serde_json::{Value, json};
 use shared::config::Config;
 use shared::domain::{Limits, PacketId, Timestamp};
@@ -326,8 +327,8 @@ async fn broken(tour: &mut Tour, api: &Api) {
 /// An unreachable ledger: the outcome is unknown, and every caller may retry.
 async fn without_a_ledger(tour: &mut Tour) {
     let ledger = DynamoDb::start(None).await.unwrap();
-    let options =
-        local::Options { dynamodb_url: Some(ledger.url()), user_withdrawals: true, ..local::Options::ephemeral() };
+    let mode = Mode::Dev(DevOptions { dynamodb_url: Some(ledger.url()), ..DevOptions::ephemeral() });
+    let options = Options { user_withdrawals: true, mode, ..Options::ephemeral() };
     let api = Api::start_with(options).await;
     let packet = api.packet("alice", "k", &random(100, 10)).await;
     ledger.stop().await;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::future::IntoFuture;
 
+use local::{Ack, DevOptions, Mode, Options};
 use serde_json::{Value, json};
 
 use super::api::{Api, random, text, with};
@@ -57,7 +58,7 @@ async fn a_rush_over_http_has_as_many_winners_as_slips() {
 
 #[tokio::test]
 async fn in_redis_mode_settle_pays_the_winner() {
-    let api = Api::start_with(local::Options { ack: local::Ack::Redis, ..local::Options::ephemeral() }).await;
+    let api = Api::start_with(Options { ack: Ack::Redis, ..Options::ephemeral() }).await;
     let packet = api.packet("alice", "k", &random(1_000, 2)).await;
     let grabbed = api.grab("bob", &packet).await.expect(200);
     assert_eq!(grabbed["replayed"], false);
@@ -73,7 +74,8 @@ async fn in_redis_mode_settle_pays_the_winner() {
 #[tokio::test]
 async fn an_unreachable_redis_is_a_503_and_the_retry_wins() {
     let mut redis = shared::redis::test_server::TestServer::start(&[]).await;
-    let options = local::Options { redis_url: Some(redis.url()), ..local::Options::ephemeral() };
+    let mode = Mode::Dev(DevOptions { redis_url: Some(redis.url()), ..DevOptions::ephemeral() });
+    let options = Options { mode, ..Options::ephemeral() };
     let api = Api::start_with(options).await;
     let packet = api.packet("alice", "k", &random(10, 1)).await;
     redis.kill();

@@ -1,12 +1,12 @@
-//! Starts the whole system on one machine and runs it until it is stopped.
+//! The program `hongbao`, with a subcommand for each way to run the engine. It runs until it is stopped.
 
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
-use local::{Local, Options};
-use rustix::fs::Mode;
+use clap::{Parser, Subcommand};
+use local::{DevOptions, Local, Mode, Options, SandboxOptions};
+use rustix::fs::Mode as Permissions;
 use rustix::process::{Pid, Resource, Rlimit, getppid, getrlimit, setrlimit, umask};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::interval;
@@ -24,11 +24,41 @@ const OPEN_FILES: u64 = 65_536;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// A red-packet engine.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Program {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the whole system on this machine: the functions, Redis and `DynamoDB` behind one address
+    Dev {
+        #[command(flatten)]
+        options: Options,
+        #[command(flatten)]
+        stores: DevOptions,
+    },
+    /// Run a sandbox for tests: the hot store runs inside the program, nothing is kept, and `/_local/clock`, `/_local/faults` and
+    /// `/_local/reset` are served
+    Sandbox {
+        #[command(flatten)]
+        options: Options,
+        #[command(flatten)]
+        sandbox: SandboxOptions,
+    },
+}
+
 fn main() -> ExitCode {
     let parent = getppid();
-    let options = Options::parse();
+    let options = match Program::parse().command {
+        Command::Dev { options, stores } => Options { mode: Mode::Dev(stores), ..options },
+        Command::Sandbox { options, sandbox } => Options { mode: Mode::Sandbox(sandbox), ..options },
+    };
     // The ledger has what only the operator may read, and so have Redis' files and the log.
-    umask(Mode::RWXG | Mode::RWXO);
+    umask(Permissions::RWXG | Permissions::RWXO);
     local::request_log::start(LOG_FILTER);
     raise_open_files();
     shared::redis::install_crypto_provider();
@@ -123,4 +153,39 @@ Send 100 yuan in 10 random slips, grab one, look:
   curl "{url}/packets/$PACKET" -H 'X-User-Id: alice'
 "#
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_valid() {
+        Program::command().debug_assert();
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        for (arguments, is_valid) in [
+            ("dev --redis-cluster --redis-url redis://x --dynamodb-url http://x --data-dir x", true),
+            ("sandbox --seed 1 --faults 503=1", true),
+            ("", false),
+            ("--port 1", false),
+            ("dev --ephemeral --data-dir x", false),
+            ("dev --redis-cluster", false),
+            ("dev --webhook-url http://h", false),
+            ("dev --webhook-secret whsec_x", false),
+            ("dev --seed 1", false),
+            ("dev --faults 503=1", false),
+            ("sandbox --ephemeral", false),
+            ("sandbox --data-dir x", false),
+            ("sandbox --redis-url redis://x", false),
+            ("sandbox --dynamodb-url http://x", false),
+        ] {
+            let parsed = Program::try_parse_from(std::iter::once("hongbao").chain(arguments.split_whitespace()));
+            assert_eq!(parsed.is_ok(), is_valid, "{arguments}");
+        }
+    }
 }

@@ -99,8 +99,12 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 fn program() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_local"));
-    command.args(["--port", "0"]).env_remove("RUST_LOG");
+    started_as("dev")
+}
+
+fn started_as(subcommand: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hongbao"));
+    command.args([subcommand, "--port", "0"]).env_remove("RUST_LOG");
     command
 }
 
@@ -141,10 +145,10 @@ fn sandbox(command: &mut Command) -> (Child, String) {
 /// A killed test ends nothing in order, and nobody else ends what it started.
 #[test]
 fn a_program_that_exits_with_its_parent_outlives_no_killed_one() {
-    for flags in [&["--sandbox"][..], &["--ephemeral"]] {
+    for flags in [&["sandbox"][..], &["dev", "--ephemeral"]] {
         let mut shell = Command::new("/bin/sh");
-        shell.args(["-c", r#""$@" & wait"#, "sh", env!("CARGO_BIN_EXE_local"), "--port", "0", "--exit-with-parent"]);
-        let (mut parent, url) = sandbox(shell.args(flags));
+        shell.args(["-c", r#""$@" & wait"#, "sh", env!("CARGO_BIN_EXE_hongbao")]).args(flags);
+        let (mut parent, url) = sandbox(shell.args(["--port", "0", "--exit-with-parent"]));
         let address: SocketAddr = url.rsplit('/').next().unwrap().parse().unwrap();
         assert!(TcpStream::connect(address).is_ok());
         parent.kill().unwrap();
@@ -157,8 +161,8 @@ fn a_program_that_exits_with_its_parent_outlives_no_killed_one() {
 #[tokio::test]
 async fn a_sandbox_counts_what_users_ask_by_its_own_clock() {
     for seed in [None, Some("--seed=7")] {
-        let mut command = program();
-        command.arg("--sandbox").args(seed).env("USER_GRABS", "2");
+        let mut command = started_as("sandbox");
+        command.args(seed).env("USER_GRABS", "2");
         let (mut child, url) = sandbox(&mut command);
         let client = reqwest::Client::new();
         let grab = async || {
@@ -348,8 +352,8 @@ fn a_failed_start_prints_one_line() {
     let error = refused(on(folder.path()));
     assert!(error.starts_with("error: the data folder ") && error.contains("in use"), "{error}");
 
-    let mut same_port = Command::new(env!("CARGO_BIN_EXE_local"));
-    same_port.args(["--ephemeral", "--port", &stack.http.port().to_string()]);
+    let mut same_port = Command::new(env!("CARGO_BIN_EXE_hongbao"));
+    same_port.args(["dev", "--ephemeral", "--port", &stack.http.port().to_string()]);
     let error = refused(same_port);
     assert!(error.starts_with(&format!("error: port {} can't be used: ", stack.http.port())), "{error}");
     assert_eq!(error.lines().count(), 1);
