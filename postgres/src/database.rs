@@ -23,13 +23,15 @@ const TCP_TIMEOUT: Duration = Duration::from_secs(5);
 ///
 /// A commit must be on the disk, and on the standby if the server waits for one; a stronger setting of the server stays. Each statement is a
 /// transaction, whose conditions hold for the rows that it locks. The server gives a statement up before this process does, so that
-/// it is known to be undone; a commit is not given up. Rows are found by their keys, always: a plan that reads them in another
+/// it is known to be undone; a commit is not given up. A lock is held for milliseconds: one that is held for longer must not keep
+/// those waiting that share a statement. Rows are found by their keys, always: a plan that reads them in another
 /// order would lock them in another order.
 const SETTINGS: &str = "
     SELECT set_config('synchronous_commit', 'on', false)
         WHERE current_setting('synchronous_commit') IN ('off', 'local', 'remote_write');
     SET default_transaction_isolation = 'read committed';
     SET statement_timeout = '2500ms';
+    SET lock_timeout = '500ms';
     SET enable_seqscan = off;
     SET enable_hashjoin = off;
     SET enable_mergejoin = off;
@@ -69,17 +71,7 @@ impl Database {
     /// The database at `url`, which may name several hosts (`target_session_attrs=read-write` then finds the primary). `ca` are the
     /// authorities that TLS trusts, where the address asks for TLS. Connects to nothing yet.
     pub fn new(url: &str, ca: &Authorities) -> Result<Self, ConnectError> {
-        let config: tokio_postgres::Config = url.parse().map_err(|_| ConnectError::Address)?;
-        Self::of(config, ca)
-    }
-
-    /// The same database, with the ledger in another schema.
-    #[must_use]
-    pub fn in_schema(&self, schema: &str) -> Self {
-        Self { pool: self.pool.clone(), schema: schema.to_owned() }
-    }
-
-    fn of(mut config: tokio_postgres::Config, ca: &Authorities) -> Result<Self, ConnectError> {
+        let mut config: tokio_postgres::Config = url.parse().map_err(|_| ConnectError::Address)?;
         config.application_name("hongbao").connect_timeout(timeouts::CONNECT).tcp_user_timeout(TCP_TIMEOUT);
         let tls = MakeRustlsConnect::new(ca.tls().map_err(ConnectError::Tls)?.as_ref().clone());
         let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
@@ -92,6 +84,12 @@ impl Database {
         Ok(Self { pool: pool.map_err(|error| ConnectError::Unreachable(error.into()))?, schema: "hongbao".to_owned() })
     }
 
+    /// The same database, with the ledger in another schema.
+    #[must_use]
+    pub fn in_schema(&self, schema: &str) -> Self {
+        Self { pool: self.pool.clone(), schema: schema.to_owned() }
+    }
+
     /// Makes the tables, or brings them up to date. Several processes may do so at once.
     pub async fn migrate(&self) -> Result<(), ConnectError> {
         let unreachable = |error: PoolError| ConnectError::Unreachable(error.into());
@@ -100,7 +98,7 @@ impl Database {
         let failed = |error: tokio_postgres::Error| ConnectError::Migration(error.into());
         let schema = &self.schema;
         let begin = format!(
-            "SET statement_timeout = 0; SELECT pg_advisory_lock(hashtext('hongbao'), hashtext('{schema}'));
+            "SET statement_timeout = 0; SET lock_timeout = 0; SELECT pg_advisory_lock(hashtext('hongbao'), hashtext('{schema}'));
              CREATE SCHEMA IF NOT EXISTS \"{schema}\"; SET search_path = \"{schema}\";"
         );
         client.batch_execute(&begin).await.map_err(failed)?;
@@ -134,7 +132,8 @@ impl Connection {
         statement: &str,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, Failure> {
-        let Some(connection) = &self.object else { return Err(Failure::Late) };
+        // Behind a statement that has no end, each other one would wait for its own time-out.
+        let Some(connection) = self.object.as_ref().filter(|_| !self.is_spoiled) else { return Err(Failure::Late) };
         // It stays so if nobody waits for the rows any more.
         self.is_spoiled = true;
         let rows = timeout(within, async {

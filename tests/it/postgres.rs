@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use postgres_ledger::{Database, PostgresTable};
 use serde_dynamo::AttributeValue;
-use shared::ports::{Item, Key, Query, Table, Write};
+use shared::ports::{Item, Key, Query, Table, TransactError, Write};
 use shared::redis::Authorities;
-use tests::postgres::Postgres;
+use tests::postgres::{Postgres, psql};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -109,4 +109,34 @@ async fn a_standby_that_takes_over_has_all_that_was_committed() {
         PostgresTable::new(database)
     };
     check(table, disturb).await;
+}
+
+/// A lock that somebody holds delays the transactions that need it, and no others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_held_lock_delays_no_other_transaction_for_long() {
+    let server = Postgres::start(&["fsync=off"]);
+    let table = table(&server).await;
+    table.transact(&both(0, 0), "").await.unwrap();
+    let database = format!("host=127.0.0.1 port={} user=hongbao dbname=postgres", server.port());
+    let hold = "BEGIN; SELECT FROM hongbao.items WHERE sk = 'WALLET' FOR UPDATE; SELECT pg_sleep(4); COMMIT;";
+    let holder = std::thread::spawn(move || psql(&database, hold));
+    while server.psql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") != "1" {
+        sleep(Duration::from_millis(20)).await;
+    }
+    let mut all = JoinSet::new();
+    for number in 1..5 {
+        let table = table.clone();
+        all.spawn(async move { (true, table.transact(&both(0, number), "").await) });
+    }
+    for writer in 1..20 {
+        let table = table.clone();
+        all.spawn(async move { (false, table.transact(&both(writer, 0), "").await) });
+    }
+    while let Some(done) = all.join_next().await {
+        let (is_locked, answer) = done.unwrap();
+        assert_eq!(matches!(answer, Err(TransactError::Cancelled(_))), is_locked, "{answer:?}");
+        assert_eq!(answer.is_ok(), !is_locked);
+    }
+    assert!(!holder.is_finished(), "all have their answer while the lock is held");
+    holder.join().unwrap();
 }
