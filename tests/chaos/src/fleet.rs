@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use local::options::Ack;
-use local::{DevOptions, Local, Mode, Options};
+use local::{DevOptions, Local, Options};
 use shared::crash::{LAST_WORDS, POINTS};
 use shared::redis::test_server::{free_port, poll};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
@@ -325,7 +325,7 @@ impl Worker {
                 return Err(format!("there is no crash point {point}").into());
             }
         }
-        let local = Local::start(Options { mode: Mode::Dev(self.stores), ..self.options }).await?;
+        let local = Local::start(Options { mode: local::Mode::Dev(self.stores), ..self.options }).await?;
         // The parent reads this line as the sign of readiness. It holds the other end of the input for its lifetime.
         println!("{}", local.url());
         tokio::io::stdin().read_to_end(&mut Vec::new()).await?;
