@@ -7,6 +7,7 @@
 
 pub mod data_dir;
 pub mod dynamodb;
+pub mod functions;
 pub mod gateway;
 mod http_server;
 pub mod ledger_file;

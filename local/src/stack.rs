@@ -9,25 +9,21 @@ use http::Response;
 use lambda_http::{Body, Request};
 use serde_json::Value;
 use shared::config::{Config, ConfigError};
-use shared::domain::Partition;
 use shared::dynamodb::{SdkTable, create_table};
-use shared::error_chain;
-use shared::http::{Entrance, Function};
-use shared::ports::HotStore;
-use shared::redis::{RedisConfigError, RedisStore};
-use shared::service::{CampaignReports, ClosePacket, GrabSlip, RunReport, SendPacket, Settle, ViewPackets, Wallets};
-use shared::wiring::{self, Environment, Wiring};
+use shared::http::Function;
+use shared::redis::RedisConfigError;
+use shared::service::RunReport;
+use shared::wiring::{self, Environment};
 use tokio::sync::RwLock;
 use tokio::time::Instant;
 
+use crate::functions::{Functions, SETTLE_TIMEOUT};
 use crate::gateway::{self, Invoke};
 use crate::options::{DevOptions, Mode, Options};
 use crate::sandbox::{HotServer, Sandbox};
 use crate::webhooks::sqs;
 use crate::webhooks::{Queue, Watch};
 
-/// How long a run of settle may take. One run follows another here, and a packet that expires during a run waits for the next.
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The grace. One machine has one clock, so almost none is needed.
 const SETTLE_GRACE_MS: &str = "250";
 /// A sandbox has one clock, which tests move: what is due by it is due.
@@ -52,50 +48,13 @@ pub struct Stores {
 /// The five functions, ready to be called.
 pub struct Stack {
     /// Each call reads it to its end. What changes all of them, such as the clock, waits for them.
-    functions: RwLock<Functions>,
+    functions: RwLock<Functions<SdkTable, HotServer>>,
     client: Client,
     table: SdkTable,
     config: Config,
     settings: gateway::Settings,
     sandbox: Option<Arc<Sandbox>>,
     webhooks: Option<Arc<Queue>>,
-}
-
-struct Functions {
-    /// It counts what each user asks.
-    entrance: Entrance,
-    send: SendPacket<SdkTable, RedisStore<HotServer>>,
-    close: ClosePacket<SdkTable, RedisStore<HotServer>>,
-    grab: GrabSlip<SdkTable, RedisStore<HotServer>>,
-    view: ViewPackets<SdkTable, RedisStore<HotServer>>,
-    reports: CampaignReports<SdkTable>,
-    wallet: Wallets<SdkTable>,
-    settle: Settle<SdkTable, RedisStore<HotServer>>,
-    hot: Arc<RedisStore<HotServer>>,
-}
-
-impl Functions {
-    /// New ones, which remember nothing yet.
-    fn new(table: SdkTable, config: Config, sandbox: Option<&Sandbox>) -> Result<Self, RedisConfigError> {
-        let (server, environment) = match sandbox {
-            Some(sandbox) => (sandbox.server(), sandbox.environment()),
-            None => (HotServer::Redis(wiring::redis(&config)?), Environment::default()),
-        };
-        let clock = Arc::clone(&environment.clock);
-        let entrance = config.entrance(Arc::new(move || clock.now()));
-        let wiring = Wiring::over(table, server, config, environment);
-        Ok(Self {
-            entrance,
-            send: wiring.send_packet(),
-            close: wiring.close_packet(),
-            grab: wiring.grab_slip().never_frozen(),
-            view: wiring.view_packets(),
-            reports: wiring.ledger_wiring().campaign_reports(),
-            wallet: wiring.ledger_wiring().wallets(),
-            settle: wiring.settle(),
-            hot: Arc::clone(&wiring.stores().hot),
-        })
-    }
 }
 
 /// The key of users' names in logs.
@@ -144,7 +103,7 @@ impl Stack {
             // For each token it walks through all tokens of the last ten minutes, while everything else waits.
             table = table.without_tokens();
         }
-        let functions = Functions::new(table.clone(), config.clone(), sandbox.as_deref())?;
+        let functions = functions(table.clone(), config.clone(), sandbox.as_deref())?;
         let settings = gateway::Settings {
             base_path: config.base_path.clone(),
             allowed_hosts: options.allow_host,
@@ -156,8 +115,7 @@ impl Stack {
 
     /// Asks Redis for an answer.
     pub async fn reach_redis(&self) -> anyhow::Result<()> {
-        let asked = self.functions.read().await.hot.pending_parts(Partition::wrapping(0)).await;
-        asked.map(drop).map_err(|error| anyhow!("Redis can't be reached: {}", error_chain(&**error.cause())))
+        self.functions.read().await.reach_redis().await
     }
 
     /// Runs settle until nothing is due any more.
@@ -185,27 +143,31 @@ impl Stack {
     }
 
     /// Functions that remember nothing of what they read.
-    fn forgetful(&self, sandbox: &Sandbox) -> Result<Functions, RedisConfigError> {
-        Functions::new(self.table.clone(), self.config.clone(), Some(sandbox))
+    fn forgetful(&self, sandbox: &Sandbox) -> Result<Functions<SdkTable, HotServer>, RedisConfigError> {
+        functions(self.table.clone(), self.config.clone(), Some(sandbox))
     }
+}
+
+/// Functions that remember nothing yet.
+fn functions(
+    table: SdkTable,
+    config: Config,
+    sandbox: Option<&Sandbox>,
+) -> Result<Functions<SdkTable, HotServer>, RedisConfigError> {
+    let (server, environment) = match sandbox {
+        Some(sandbox) => (sandbox.server(), sandbox.environment()),
+        None => (HotServer::Redis(wiring::redis(&config)?), Environment::default()),
+    };
+    Ok(Functions::new(table, server, config, environment))
 }
 
 impl Invoke for Stack {
     async fn call(&self, function: Function, request: Request) -> Response<Body> {
-        let functions = self.functions.read().await;
-        let handle = async |request| match function {
-            Function::Send => send::handle(&functions.send, &functions.close, &functions.wallet, request).await,
-            Function::Grab => grab::handle(&functions.grab, request).await,
-            Function::View => view::handle(&functions.view, &functions.reports, &functions.wallet, request).await,
-            Function::Wallet => wallet::handle(&functions.wallet, request).await,
-        };
-        functions.entrance.serve(request, handle).await
+        self.functions.read().await.call(function, request).await
     }
 
     async fn settle(&self) -> anyhow::Result<RunReport> {
-        let functions = self.functions.read().await;
-        let deadline = Instant::now() + SETTLE_TIMEOUT;
-        Ok(settle::handle(&functions.settle, settle::Event::default(), deadline).await?)
+        Ok(self.functions.read().await.settle().await?)
     }
 
     fn sandbox(&self) -> Option<&Sandbox> {
@@ -216,8 +178,7 @@ impl Invoke for Stack {
         let mut functions = self.functions.write().await;
         sandbox.clock.advance(by);
         // What they remember for a time was read at another time. What users have asked counts on, by the clock.
-        let entrance = functions.entrance.clone();
-        *functions = Functions { entrance, ..self.forgetful(sandbox)? };
+        *functions = self.forgetful(sandbox)?.counting_on(&functions);
         drop(functions);
         self.settle_all().await?;
         self.deliver_all(WEBHOOKS_PATIENCE).await

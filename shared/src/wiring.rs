@@ -19,7 +19,7 @@ use crate::config::{Config, TicketSource};
 use crate::dynamodb::SdkTable;
 use crate::ledger::Ledger;
 use crate::logs;
-use crate::ports::{Clock, Entropy, System};
+use crate::ports::{Clock, Entropy, System, Table};
 use crate::redis::{Connection, RedisConfig, RedisConfigError, RedisStore, Server};
 use crate::secret::Secret;
 use crate::service::{CampaignReports, ClosePacket, GrabSlip, SendPacket, Settle, Stores, ViewPackets, Wallets};
@@ -31,16 +31,16 @@ use crate::timeouts;
 const ATTEMPTS_MAX: u32 = 3;
 
 /// The ledger, and what goes with it.
-pub struct LedgerWiring {
-    ledger: Arc<Ledger<SdkTable>>,
+pub struct LedgerWiring<T = SdkTable> {
+    ledger: Arc<Ledger<T>>,
     config: Config,
     clock: Arc<dyn Clock>,
 }
 
 /// Both stores, and what goes with them.
-pub struct Wiring<S = Connection> {
-    base: LedgerWiring,
-    stores: Stores<SdkTable, RedisStore<S>>,
+pub struct Wiring<T = SdkTable, S = Connection> {
+    base: LedgerWiring<T>,
+    stores: Stores<T, RedisStore<S>>,
 }
 
 /// The process's clock and randomness.
@@ -136,8 +136,11 @@ impl LedgerWiring {
         let table = SdkTable::new(dynamodb, config.table.clone());
         Self::over(table, config, Environment::default())
     }
+}
 
-    fn over(table: SdkTable, config: Config, environment: Environment) -> Self {
+impl<T: Table> LedgerWiring<T> {
+    /// Wires up `table`.
+    pub fn over(table: T, config: Config, environment: Environment) -> Self {
         if let Some(key) = &config.log_key {
             logs::name_users_under(key);
         }
@@ -146,12 +149,12 @@ impl LedgerWiring {
     }
 
     /// The use case of reports.
-    pub fn campaign_reports(&self) -> CampaignReports<SdkTable> {
+    pub fn campaign_reports(&self) -> CampaignReports<T> {
         CampaignReports::new(Arc::clone(&self.ledger)).in_zone(self.config.policy.day_zone.clone())
     }
 
     /// The operator's use cases.
-    pub fn wallets(&self) -> Wallets<SdkTable> {
+    pub fn wallets(&self) -> Wallets<T> {
         let Config { policy, deposit_max, user_withdrawals, .. } = &self.config;
         Wallets::new(Arc::clone(&self.ledger), Arc::clone(&self.clock), policy.currency.clone(), *deposit_max)
             .asked_by_users(*user_withdrawals, policy.limits.withdrawal_min)
@@ -183,7 +186,9 @@ impl Wiring {
         let server = redis(&config)?;
         Ok(Self::over(table, server, config, Environment::default()))
     }
+}
 
+impl<T: Table> Wiring<T> {
     /// Connects to the hot store. A function does so while it starts, when it has a whole processor; its first request then finds
     /// connections. If it fails, that request connects.
     pub async fn connect(&self) {
@@ -204,9 +209,9 @@ impl Wiring {
     }
 }
 
-impl<S: Server> Wiring<S> {
+impl<T: Table, S: Server> Wiring<T, S> {
     /// Wires up `table` and a hot store that runs on `server`.
-    pub fn over(table: SdkTable, server: S, config: Config, environment: Environment) -> Self {
+    pub fn over(table: T, server: S, config: Config, environment: Environment) -> Self {
         let meter = Arc::new(Meter::default());
         let hot = Arc::new(RedisStore::new(server).metered(Arc::clone(&meter)));
         let base = LedgerWiring::over(table, config, environment.clone());
@@ -216,38 +221,38 @@ impl<S: Server> Wiring<S> {
     }
 
     /// The wiring of the ledger only.
-    pub const fn ledger_wiring(&self) -> &LedgerWiring {
+    pub const fn ledger_wiring(&self) -> &LedgerWiring<T> {
         &self.base
     }
 
     /// Both stores, for the operator's tools.
-    pub const fn stores(&self) -> &Stores<SdkTable, RedisStore<S>> {
+    pub const fn stores(&self) -> &Stores<T, RedisStore<S>> {
         &self.stores
     }
 
     /// The use case of sending.
-    pub fn send_packet(&self) -> SendPacket<SdkTable, RedisStore<S>> {
+    pub fn send_packet(&self) -> SendPacket<T, RedisStore<S>> {
         SendPacket::new(self.stores.clone(), self.base.config.policy.clone())
     }
 
     /// The operator's use case of closing a packet.
-    pub fn close_packet(&self) -> ClosePacket<SdkTable, RedisStore<S>> {
+    pub fn close_packet(&self) -> ClosePacket<T, RedisStore<S>> {
         ClosePacket::new(self.stores.clone(), self.base.config.policy.currency.clone())
     }
 
     /// The use case of grabbing.
-    pub fn grab_slip(&self) -> GrabSlip<SdkTable, RedisStore<S>> {
+    pub fn grab_slip(&self) -> GrabSlip<T, RedisStore<S>> {
         GrabSlip::new(self.stores.clone(), self.base.config.policy.currency.clone())
             .with_start_spread(self.base.config.start_spread)
     }
 
     /// The use case of viewing.
-    pub fn view_packets(&self) -> ViewPackets<SdkTable, RedisStore<S>> {
+    pub fn view_packets(&self) -> ViewPackets<T, RedisStore<S>> {
         ViewPackets::new(self.stores.clone())
     }
 
     /// The use case of settling, which runs by schedule.
-    pub fn settle(&self) -> Settle<SdkTable, RedisStore<S>> {
+    pub fn settle(&self) -> Settle<T, RedisStore<S>> {
         Settle::new(self.stores.clone(), self.base.config.settle_grace)
     }
 }
