@@ -5,6 +5,8 @@ use std::sync::Arc;
 use ::audit::{Auditor, Malformed, ReadError, Reader, Source};
 use ::aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
+#[cfg(feature = "postgres")]
+use postgres_ledger::{Database, PostgresReader, PostgresTable};
 use shared::config::{Config, ConfigError};
 use shared::domain::PacketId;
 use shared::dynamodb::SdkTable;
@@ -12,8 +14,9 @@ use shared::ledger::{Ledger, LedgerError};
 use shared::ports::{HotStoreError, System};
 use shared::redis::{Connection, RedisConfig, RedisConfigError, RedisError, RedisStore};
 use shared::service::{Failure, Stores};
-use shared::wiring::{self, Wiring};
+use shared::wiring::{self, Environment, Wiring};
 
+use crate::any_table::AnyTable;
 use crate::options::Deployment;
 
 /// Why a command could not do its work.
@@ -120,7 +123,8 @@ pub const SEGMENTS: u8 = 8;
 
 /// The ledger's table.
 pub struct Table {
-    pub client: Client,
+    any: AnyTable,
+    source: Arc<dyn Source>,
     pub name: String,
     /// Its name and where it is, for people.
     pub place: String,
@@ -133,13 +137,31 @@ impl Table {
             (None, Some(region)) => format!("the table {name} in {region}"),
             (None, None) => format!("the table {name}"),
         };
-        Self { client, name, place }
+        let source = Arc::new(Reader::new(client.clone(), name.clone()));
+        Self { any: AnyTable::Dynamo(SdkTable::new(client, name.clone())), source, name, place }
     }
 
     /// The table that the command line and the environment name.
-    pub async fn of(deployment: &Deployment) -> Self {
+    pub async fn of(deployment: &Deployment) -> Result<Self, Failed> {
+        if let Some(url) = &deployment.database_url {
+            return Self::in_database(url);
+        }
         let (client, _) = aws(deployment).await;
-        Self::new(client, deployment.table.clone(), deployment.dynamodb_url.as_deref())
+        Ok(Self::new(client, deployment.table.clone(), deployment.dynamodb_url.as_deref()))
+    }
+
+    #[cfg(feature = "postgres")]
+    fn in_database(url: &str) -> Result<Self, Failed> {
+        let authorities = std::env::var("DATABASE_CA").ok().map(Into::into).unwrap_or_default();
+        let database = Database::new(url, &authorities).map_err(|error| Failed::Refused(error.to_string()))?;
+        let source = Arc::new(PostgresReader::new(database.clone()));
+        let place = "the database".to_owned();
+        Ok(Self { any: AnyTable::Postgres(PostgresTable::new(database)), source, name: "hongbao".to_owned(), place })
+    }
+
+    #[cfg(not(feature = "postgres"))]
+    fn in_database(_: &str) -> Result<Self, Failed> {
+        Err(Failed::Refused("this program knows no PostgreSQL".to_owned()))
     }
 
     /// Says what will be read, before a reading that takes long.
@@ -148,19 +170,19 @@ impl Table {
     }
 
     /// The ledger without the hot store.
-    pub fn ledger(&self) -> Ledger<SdkTable> {
-        Ledger::new(SdkTable::new(self.client.clone(), self.name.clone()), Arc::new(System))
+    pub fn ledger(&self) -> Ledger<AnyTable> {
+        Ledger::new(self.any.clone(), Arc::new(System))
     }
 
     /// Its items as they are.
     pub fn source(&self) -> Arc<dyn Source> {
-        Arc::new(Reader::new(self.client.clone(), self.name.clone()))
+        Arc::clone(&self.source)
     }
 }
 
 /// Both stores of a deployment.
 pub struct Deployed {
-    pub(crate) stores: Stores<SdkTable, RedisStore>,
+    pub(crate) stores: Stores<AnyTable, RedisStore>,
     /// The connection for reads that the hot store's port does not offer.
     pub(crate) connection: Connection,
     pub(crate) auditor: Auditor,
@@ -177,28 +199,31 @@ impl Deployed {
             "REDIS_CLUSTER" => Some(deployment.redis_cluster.to_string()),
             _ => std::env::var(name).ok(),
         })?;
+        if let Some(url) = &deployment.database_url {
+            return Ok(Self::at(config, Table::in_database(url)?)?);
+        }
         let (client, aws) = aws(deployment).await;
         if let (Some(redis), Some(aws)) = (&mut config.redis, aws) {
             redis.aws = aws;
         }
-        Ok(Self::at(config, client, deployment.dynamodb_url.as_deref())?)
+        let table = Table::new(client, config.table.clone(), deployment.dynamodb_url.as_deref());
+        Ok(Self::at(config, table)?)
     }
 
     /// The stores that `config` names. The connections are made when a command first needs them.
     pub fn over(config: Config, client: Client) -> Result<Self, RedisConfigError> {
-        Self::at(config, client, None)
+        let table = Table::new(client, config.table.clone(), None);
+        Self::at(config, table)
     }
 
-    fn at(mut config: Config, client: Client, endpoint: Option<&str>) -> Result<Self, RedisConfigError> {
+    fn at(mut config: Config, Table { any, source, place, .. }: Table) -> Result<Self, RedisConfigError> {
         let redis = config.redis.get_or_insert_with(|| RedisConfig::new(""));
         if redis.aws.region().is_none() {
             redis.aws = wiring::environment_for_secrets();
         }
         let connection = Connection::new(redis)?;
-        let auditor = Auditor::new(client.clone(), config.table.clone());
-        let Table { client, place, .. } = Table::new(client, config.table.clone(), endpoint);
-        let stores = Wiring::new(config, client)?.stores().clone();
-        Ok(Self { stores, connection, auditor, place })
+        let wiring = Wiring::over(any, connection.clone(), config, Environment::default());
+        Ok(Self { stores: wiring.stores().clone(), connection, auditor: Auditor::over(source), place })
     }
 }
 

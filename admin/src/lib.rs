@@ -3,10 +3,12 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
+mod any_table;
 mod audit;
 mod deployment;
 mod hot;
 mod journal;
+mod key;
 mod options;
 mod packet;
 mod parked;
@@ -74,7 +76,7 @@ pub async fn run(deployment: &Deployment, asked: Asked, by: Option<Signer>) -> R
             run_in(&Deployed::connect(deployment).await?, command, json, by).await
         }
         command => {
-            let table = Table::of(deployment).await;
+            let table = Table::of(deployment).await?;
             run_on(&table, command, json).await.map_err(|failed| failed.in_table(&table.place))
         }
     }
@@ -93,6 +95,7 @@ async fn run_on(table: &Table, command: Command, json: bool) -> Result<Outcome, 
         Command::Sending => sending::run(table, json).await,
         Command::Report(options) => report::run(table, &options, json).await,
         Command::Who(options) => who::run(table, &options, json).await,
+        Command::Key { command } => key::run(table, command, json).await,
         Command::Webhooks(options) => webhooks::run(table, options, json).await,
         _ => Err(Failed::Refused("this command does not ask the ledger only".to_owned())),
     }

@@ -34,8 +34,8 @@ async fn run(options: Options) -> Result<(String, u8), admin::Failed> {
     if let Some(stack) = via {
         return via::run(&stack, &asked, std::env::args_os()).await;
     }
-    // A repair on AWS names its caller, as one by the function does. Another endpoint knows no callers.
-    let is_on_aws = deployment.dynamodb_url.is_none();
+    // A repair on AWS names its caller, as one by the function does. Elsewhere nobody knows the callers.
+    let is_on_aws = deployment.is_on_aws();
     let by = if is_on_aws && asked.right() == Some(Right::Repair) { Some(via::caller().await?) } else { None };
     let outcome = admin::run(&deployment, asked, by).await?;
     Ok((outcome.text, outcome.exit as u8))

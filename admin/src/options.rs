@@ -61,6 +61,17 @@ pub struct Deployment {
     #[arg(long, global = true, value_name = "URL", env = "AWS_ENDPOINT_URL_DYNAMODB")]
     pub dynamodb_url: Option<String>,
 
+    /// The `PostgreSQL` database of `hongbao serve`, which has the ledger instead
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "DATABASE_URL",
+        hide_env_values = true,
+        conflicts_with = "dynamodb_url"
+    )]
+    pub database_url: Option<String>,
+
     /// The Redis or Valkey server; the audit needs none
     #[arg(long, global = true, value_name = "URL", env = "REDIS_URL", hide_env_values = true)]
     pub redis_url: Option<String>,
@@ -68,6 +79,14 @@ pub struct Deployment {
     /// The server is a node of a cluster
     #[arg(long, global = true, env = "REDIS_CLUSTER", value_parser = clap::builder::BoolishValueParser::new())]
     pub redis_cluster: bool,
+}
+
+impl Deployment {
+    /// Whether the ledger is on AWS, which knows who asks.
+    #[must_use]
+    pub const fn is_on_aws(&self) -> bool {
+        self.dynamodb_url.is_none() && self.database_url.is_none()
+    }
 }
 
 /// What the caller of a function `operate` may do. Each right has a function of its own.
@@ -116,6 +135,11 @@ pub enum Command {
     Story(Story),
     /// List each time that the operator paused sending or let it go on, the newest first; exits with 1 while it is paused
     Sending,
+    /// Make, list and revoke the keys of operators of `hongbao serve`
+    Key {
+        #[command(subcommand)]
+        command: KeyCommand,
+    },
     /// Find the user whom the logs call by a name; exits with 1 if nobody is
     Who(Who),
     /// Write the file of all claims of a sender's packets that belong together
@@ -130,6 +154,30 @@ pub enum Command {
     Plan(Plan),
     /// Show the state of the receiver of webhooks; exits with 1 if it is disabled or failing, or if there are dead letters
     Webhooks(Webhooks),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum KeyCommand {
+    /// Make a key and print it, this once
+    Add(NewKey),
+    /// List all keys, also those that count no more
+    List,
+    /// Let a key count no more, from now on
+    Revoke {
+        /// Its name
+        name: String,
+    },
+}
+
+#[derive(Args, Debug)]
+pub struct NewKey {
+    /// Whose it is: what movements then say in `by`
+    #[arg(value_parser = key_name)]
+    pub name: String,
+
+    /// What it may do, separated by commas: read, money, payout, users, webhooks
+    #[arg(long, value_delimiter = ',', required = true)]
+    pub rights: Vec<shared::domain::Right>,
 }
 
 #[derive(Args, Debug)]
@@ -362,6 +410,13 @@ pub struct Plan {
     /// Print the sizing table of docs/PERFORMANCE.md
     #[arg(long)]
     pub sizing: bool,
+}
+
+/// A name that no ARN can be mistaken for.
+fn key_name(text: &str) -> Result<String, String> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b'@');
+    let is_good = (1..=64).contains(&text.len()) && text.bytes().all(is_plain);
+    if is_good { Ok(text.to_owned()) } else { Err("expected 1 to 64 letters, digits, or . - _ @".to_owned()) }
 }
 
 fn zone(text: &str) -> Result<DayZone, String> {

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_json::Value;
 use shared::domain::{Movement, MovementFilter, MovementKind, PacketId, Timestamp, UserId};
-use shared::dynamodb::SdkTable;
 use shared::ledger::{Ledger, LedgerError, Packet};
 use shared::logs::name_under;
 
+use crate::any_table::AnyTable;
 use crate::deployment::{Failed, Table, in_file};
 use crate::options::Story;
 use crate::text;
@@ -71,7 +71,7 @@ const READS: [&str; 4] = ["get", "list", "find", "report"];
 /// What the ledger has: the movements of the user's wallet, or else what was done with the packet. It has no requests. Returns the slips that
 /// the user claimed.
 async fn of_ledger(
-    ledger: &Ledger<SdkTable>,
+    ledger: &Ledger<AnyTable>,
     options: &Story,
     rows: &mut Vec<Row>,
 ) -> Result<BTreeSet<(PacketId, u32)>, Failed> {
@@ -90,7 +90,7 @@ async fn of_ledger(
 
 /// The movements of the user's wallet, with their events. Returns the slips that they claimed.
 async fn moved(
-    ledger: &Ledger<SdkTable>,
+    ledger: &Ledger<AnyTable>,
     user: &UserId,
     options: &Story,
     rows: &mut Vec<Row>,

@@ -32,6 +32,8 @@ pub enum Name {
     SoldOut(PacketId),
     /// A decision of the operator about sending, which says nothing of money either.
     Sending,
+    /// The key of an operator, which says nothing of money.
+    OperatorKey,
     /// An order to close packets. The packets themselves say what became of their money.
     CloseOrder,
 }
@@ -107,6 +109,7 @@ impl Name {
                 (Self::CloseOrder, keys::close_order(&sender.parse().ok()?, &reference.parse().ok()?, at))
             }
             ["OPERATOR", "SENDING", at] => (Self::Sending, keys::sending(Timestamp::from_ms(at.parse().ok()?))),
+            ["OPERATOR", "KEYS", hash] => (Self::OperatorKey, keys::operator_key(hash)),
             _ => return None,
         };
         (spelling == *key).then_some(name)
@@ -242,8 +245,8 @@ impl<'a> Fields<'a> {
     pub fn signer(self) -> Result<(), Malformed> {
         match self.0.get("by").map(as_text) {
             None => Ok(()),
-            Some(Some(by)) if by.starts_with("arn:") => Ok(()),
-            Some(_) => Err(Malformed("by: an ARN".to_owned())),
+            Some(Some(by)) if !by.is_empty() && by.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(()),
+            Some(_) => Err(Malformed("by: an ARN or the name of a key".to_owned())),
         }
     }
 

@@ -1,5 +1,9 @@
 //! The program `hongbao`, with a subcommand for each way to run the engine. It runs until it is stopped.
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod serve;
+
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -41,6 +45,8 @@ enum Command {
         #[command(flatten)]
         stores: DevOptions,
     },
+    /// Serve users on this machine, beside Redis or Valkey and `PostgreSQL`: docs/SELF-HOST.md
+    Serve(Box<serve::ServeOptions>),
     /// Run a sandbox for tests: the hot store runs inside the program, nothing is kept, and `/_local/clock`, `/_local/faults` and
     /// `/_local/reset` are served
     Sandbox {
@@ -53,17 +59,21 @@ enum Command {
 
 fn main() -> ExitCode {
     let parent = getppid();
-    let options = match Program::parse().command {
-        Command::Dev { options, stores } => Options { mode: Mode::Dev(stores), ..options },
-        Command::Sandbox { options, sandbox } => Options { mode: Mode::Sandbox(sandbox), ..options },
-    };
+    let command = Program::parse().command;
     // The ledger has what only the operator may read, and so have Redis' files and the log.
     umask(Permissions::RWXG | Permissions::RWXO);
-    local::request_log::start(LOG_FILTER);
     raise_open_files();
     shared::redis::install_crypto_provider();
-    match tokio::runtime::Runtime::new().map_err(Into::into).and_then(|runtime| runtime.block_on(run(options, parent)))
-    {
+    let ended = tokio::runtime::Runtime::new().map_err(Into::into).and_then(|runtime| match command {
+        Command::Dev { options, stores } => {
+            runtime.block_on(run(Options { mode: Mode::Dev(stores), ..options }, parent))
+        }
+        Command::Sandbox { options, sandbox } => {
+            runtime.block_on(run(Options { mode: Mode::Sandbox(sandbox), ..options }, parent))
+        }
+        Command::Serve(options) => runtime.block_on(serve::run(*options)),
+    });
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "error: {error:#}");
@@ -73,6 +83,7 @@ fn main() -> ExitCode {
 }
 
 async fn run(options: Options, parent: Option<Pid>) -> anyhow::Result<()> {
+    local::request_log::start(LOG_FILTER);
     // This comes first, so that a signal during the start leaves nothing behind.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -174,6 +185,10 @@ mod tests {
             ("", false),
             ("--port 1", false),
             ("dev --ephemeral --data-dir x", false),
+            ("dev --jwks x --issuer y --audience a,b", true),
+            ("dev --jwks x --issuer y", false),
+            ("dev --issuer y", false),
+            ("serve --database-url x", false),
             ("dev --redis-cluster", false),
             ("dev --webhook-url http://h", false),
             ("dev --webhook-secret whsec_x", false),

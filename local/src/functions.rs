@@ -83,7 +83,7 @@ impl<T: Table, S: Server> Functions<T, S> {
     }
 
     /// What grabs count.
-    pub fn meter(&self) -> &Meter {
-        self.grab.meter()
+    pub fn meter(&self) -> Arc<Meter> {
+        Arc::clone(self.grab.meter())
     }
 }

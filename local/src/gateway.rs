@@ -8,18 +8,22 @@ pub mod page;
 pub mod problem;
 pub mod routes;
 mod server;
+pub mod sign_in;
 #[cfg(test)]
 mod tests;
 
 use std::future::ready;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::anyhow;
 use http::Response;
+use http::request::Parts;
+use lambda_http::aws_lambda_events::apigw::ApiGatewayRequestAuthorizer;
 use lambda_http::{Body, Request};
 use serde_json::Value;
 use shared::domain::Limits;
-use shared::http::Function;
+use shared::http::{Function, Operation};
 use shared::service::RunReport;
 
 use crate::sandbox::Sandbox;
@@ -29,6 +33,10 @@ pub use server::{BODY_BYTES_MAX, Gateway};
 /// What the gateway does otherwise than in a plain stack, and what the page shows.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
+    /// Who may come in.
+    pub entry: Entry,
+    /// The addresses of proxies, which alone may say who a caller is ([`Arrival::caller`]).
+    pub proxies: Vec<IpAddr>,
     /// The path before all others, such as `/hongbao`.
     pub base_path: String,
     /// More hosts than its own under which the gateway answers.
@@ -39,10 +47,50 @@ pub struct Settings {
     pub user_withdrawals: bool,
 }
 
+/// Who may come in.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Entry {
+    /// Programs and pages of this machine. They are whoever they say.
+    #[default]
+    Believed,
+    /// The same, but users have tokens.
+    SignedIn,
+    /// Anybody. Users have tokens, and operators have keys. There are no pages, and no routes of a local stack.
+    Public,
+}
+
+/// A request whose sender is not known yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    /// The request's head.
+    pub parts: &'a Parts,
+    /// Its decoded path.
+    pub path: &'a str,
+    /// What it asks; `None` if no route has its path.
+    pub operation: Option<Operation>,
+    /// The address of the client, or of the last one that a proxy names.
+    pub caller: IpAddr,
+    /// Unique to the request.
+    pub request_id: &'a str,
+}
+
 /// The functions behind the gateway. Like Lambda, an implementation completes each call even if the client is gone.
 pub trait Invoke: Send + Sync + 'static {
     /// Calls a function with a request.
     fn call(&self, function: Function, request: Request) -> impl Future<Output = Response<Body>> + Send;
+
+    /// Says who sends a request, as API Gateway's authorizers do; or answers it.
+    fn authorize(
+        &self,
+        arrival: Arrival<'_>,
+    ) -> impl Future<Output = Result<Option<ApiGatewayRequestAuthorizer>, Response<Body>>> + Send {
+        ready(Ok(event::believed(arrival.path, &arrival.parts.headers)))
+    }
+
+    /// Answers a request for a route that only a public program has, under overload too. A proxy passes on requests of strangers.
+    fn own(&self, _path: &str, _is_of_proxy: bool) -> impl Future<Output = Option<Response<Body>>> + Send {
+        ready(None)
+    }
 
     /// Runs settle over all partitions and returns the report.
     fn settle(&self) -> impl Future<Output = anyhow::Result<RunReport>> + Send {

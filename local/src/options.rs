@@ -8,6 +8,7 @@ use clap::Parser;
 use jiff::SignedDuration;
 
 use crate::gateway::names::allowed_host;
+use crate::gateway::sign_in::SignInOptions;
 use crate::sandbox::Faults;
 
 /// What each subcommand takes, and what only one of them does.
@@ -60,6 +61,10 @@ pub struct Options {
     /// The secret that signs webhooks, whsec_ and the base64 of at least 24 bytes; several, separated by commas, each sign
     #[arg(long, value_name = "SECRET", requires = "webhook_url")]
     pub webhook_secret: Option<String>,
+
+    /// Users have tokens, which are verified; without this the header `X-User-Id` names the caller
+    #[command(flatten)]
+    pub sign_in: SignInOptions,
 
     /// What only its subcommand takes
     #[arg(skip = Mode::Dev(DevOptions::ephemeral()))]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use aws_sdk_dynamodb::Client;
 use http::Response;
+use lambda_http::aws_lambda_events::apigw::ApiGatewayRequestAuthorizer;
 use lambda_http::{Body, Request};
 use serde_json::Value;
 use shared::config::{Config, ConfigError};
@@ -18,7 +19,9 @@ use tokio::sync::RwLock;
 use tokio::time::Instant;
 
 use crate::functions::{Functions, SETTLE_TIMEOUT};
-use crate::gateway::{self, Invoke};
+use crate::gateway::routes::is_operators;
+use crate::gateway::sign_in::SignIn;
+use crate::gateway::{self, Arrival, Entry, Invoke, event};
 use crate::options::{DevOptions, Mode, Options};
 use crate::sandbox::{HotServer, Sandbox};
 use crate::webhooks::sqs;
@@ -53,6 +56,8 @@ pub struct Stack {
     table: SdkTable,
     config: Config,
     settings: gateway::Settings,
+    /// Verifies users' tokens; without it users are whoever they say.
+    sign_in: Option<SignIn>,
     sandbox: Option<Arc<Sandbox>>,
     webhooks: Option<Arc<Queue>>,
 }
@@ -104,13 +109,16 @@ impl Stack {
             table = table.without_tokens();
         }
         let functions = functions(table.clone(), config.clone(), sandbox.as_deref())?;
+        let sign_in = SignIn::new(&options.sign_in).await?;
         let settings = gateway::Settings {
+            entry: if sign_in.is_some() { Entry::SignedIn } else { Entry::Believed },
+            proxies: Vec::new(),
             base_path: config.base_path.clone(),
             allowed_hosts: options.allow_host,
             limits: config.policy.limits.clone(),
             user_withdrawals: config.user_withdrawals,
         };
-        Ok(Self { functions: RwLock::new(functions), client, table, config, settings, sandbox, webhooks })
+        Ok(Self { functions: RwLock::new(functions), client, table, config, settings, sign_in, sandbox, webhooks })
     }
 
     /// Asks Redis for an answer.
@@ -164,6 +172,14 @@ fn functions(
 impl Invoke for Stack {
     async fn call(&self, function: Function, request: Request) -> Response<Body> {
         self.functions.read().await.call(function, request).await
+    }
+
+    async fn authorize(&self, arrival: Arrival<'_>) -> Result<Option<ApiGatewayRequestAuthorizer>, Response<Body>> {
+        let headers = &arrival.parts.headers;
+        Ok(match &self.sign_in {
+            Some(sign_in) if !is_operators(arrival.path) => sign_in.subject(headers).await.map(event::of_user),
+            _ => event::believed(arrival.path, headers),
+        })
     }
 
     async fn settle(&self) -> anyhow::Result<RunReport> {

@@ -3,6 +3,7 @@ use std::time::Duration;
 use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, Timeouts,
 };
+use shared::ports::TableError;
 use shared::redis::Authorities;
 use shared::timeouts;
 use tokio::time::timeout;
@@ -10,12 +11,14 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, failed};
 
 /// The most connections of a process. Four of them at most commit.
 const CONNECTIONS_MAX: usize = 16;
 /// How long a request waits for a connection. A connection is free again after milliseconds, unless too much is asked.
 const WAIT: Duration = Duration::from_secs(2);
+/// The first version that counts: 15.
+const VERSION_MIN: i32 = 150_000;
 /// How long the server's host may be mute before its connections count as broken.
 const TCP_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -55,6 +58,9 @@ pub enum ConnectError {
     /// The server can't be reached, or refuses this user.
     #[error("the database can't be reached")]
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The server may lose what it has answered as committed, or is too old.
+    #[error("the database is not safe for money: {0}")]
+    Unsafe(&'static str),
     /// The tables could not be made or changed.
     #[error("the tables can't be brought up to date")]
     Migration(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -92,19 +98,50 @@ impl Database {
 
     /// Makes the tables, or brings them up to date. Several processes may do so at once.
     pub async fn migrate(&self) -> Result<(), ConnectError> {
+        self.prepare("").await
+    }
+
+    /// The same, and from now on notes the changes that may be [`Events`](crate::Events).
+    pub async fn migrate_with_events(&self) -> Result<(), ConnectError> {
+        self.prepare(include_str!("events.sql")).await
+    }
+
+    /// Asks the server whether it keeps what it has answered as committed.
+    pub async fn check(&self) -> Result<(), ConnectError> {
+        let unreachable = |error: PoolError| ConnectError::Unreachable(error.into());
+        let unread = |error: tokio_postgres::Error| ConnectError::Unreachable(error.into());
+        let client = self.pool.get().await.map_err(unreachable)?;
+        let is_on = "SELECT current_setting('server_version_num')::int, current_setting('fsync')::bool,
+            current_setting('full_page_writes')::bool";
+        let row = client.query_one(is_on, &[]).await.map_err(unread)?;
+        match (row.try_get(0).map_err(unread)?, row.try_get(1).map_err(unread)?, row.try_get(2).map_err(unread)?) {
+            (..VERSION_MIN, _, _) => Err(ConnectError::Unsafe("it must be PostgreSQL 15 or later")),
+            (_, false, _) => Err(ConnectError::Unsafe("its setting fsync is off")),
+            (_, _, false) => Err(ConnectError::Unsafe("its setting full_page_writes is off")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Asks the server for an answer.
+    pub async fn reach(&self) -> Result<(), TableError> {
+        self.connection().await.map_err(failed)?.query(timeouts::READ_TRY, "SELECT 1", &[]).await?;
+        Ok(())
+    }
+
+    async fn prepare(&self, afterwards: &str) -> Result<(), ConnectError> {
         let unreachable = |error: PoolError| ConnectError::Unreachable(error.into());
         // Its session ends with this: it has settings of its own.
         let mut client = Object::take(self.pool.get().await.map_err(unreachable)?);
-        let failed = |error: tokio_postgres::Error| ConnectError::Migration(error.into());
+        let broken = |error: tokio_postgres::Error| ConnectError::Migration(error.into());
         let schema = &self.schema;
         let begin = format!(
             "SET statement_timeout = 0; SET lock_timeout = 0; SELECT pg_advisory_lock(hashtext('hongbao'), hashtext('{schema}'));
              CREATE SCHEMA IF NOT EXISTS \"{schema}\"; SET search_path = \"{schema}\";"
         );
-        client.batch_execute(&begin).await.map_err(failed)?;
+        client.batch_execute(&begin).await.map_err(broken)?;
         let run = migrations::migrations::runner().run_async(&mut *client).await;
         run.map_err(|error| ConnectError::Migration(error.into()))?;
-        Ok(())
+        client.batch_execute(afterwards).await.map_err(broken)
     }
 
     /// The schema as a statement names it.

@@ -2,10 +2,14 @@
 
 mod commit;
 mod database;
+mod events;
 mod failure;
+mod lease;
 mod reader;
 mod table;
 
 pub use database::{ConnectError, Database};
+pub use events::{Events, Message};
+pub use lease::Lease;
 pub use reader::PostgresReader;
 pub use table::PostgresTable;

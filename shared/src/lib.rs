@@ -11,6 +11,7 @@ pub mod domain;
 pub mod dynamodb;
 pub mod events;
 pub mod http;
+pub mod jws;
 pub mod ledger;
 pub mod logs;
 #[cfg(any(test, feature = "memory"))]

@@ -66,6 +66,13 @@ impl FormatTime for LineTime {
     }
 }
 
+/// Logs to standard output, each line as JSON: what `RUST_LOG` names, or else `default`.
+pub fn to_stdout_as_json(default: &str) {
+    let lines = tracing_subscriber::fmt::layer().with_timer(LineTime).with_target(false).json();
+    let lines = lines.with_current_span(false).with_span_list(false).with_filter(filter(default));
+    tracing_subscriber::registry().with(lines).init();
+}
+
 /// Logs to standard error what `RUST_LOG` names, or else `default`: a level, or levels per module, as in `warn,local=info`.
 pub fn to_stderr(default: &str) {
     init(default, None);
@@ -82,9 +89,11 @@ where
 }
 
 fn init(default: &str, also: Option<Box<dyn Layer<Registry> + Send + Sync>>) {
+    let to_stderr = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(false);
+    tracing_subscriber::registry().with(also).with(to_stderr.with_filter(filter(default))).init();
+}
+
+fn filter(default: &str) -> Targets {
     let named = std::env::var("RUST_LOG").ok();
-    let filter: Targets =
-        named.and_then(|filter| filter.parse().ok()).unwrap_or_else(|| default.parse().unwrap_or_default());
-    let to_stderr = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(false).with_filter(filter);
-    tracing_subscriber::registry().with(also).with(to_stderr).init();
+    named.and_then(|filter| filter.parse().ok()).unwrap_or_else(|| default.parse().unwrap_or_default())
 }

@@ -18,6 +18,7 @@ mod repair;
 mod rust_client;
 mod scripts;
 mod send;
+mod serve;
 mod settle;
 mod template;
 mod webhooks;

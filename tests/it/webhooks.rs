@@ -22,12 +22,12 @@ use crate::contract::api::{Api, with};
 use crate::contract::spec::SPEC;
 use crate::programs::built;
 
-const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-const OTHER_SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+pub const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+pub const OTHER_SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
 
 /// A receiver that checks and takes each event.
-struct Receiver {
-    url: String,
+pub struct Receiver {
+    pub url: String,
     /// The events, by their ids.
     taken: Arc<Mutex<BTreeMap<String, Vec<Value>>>>,
     /// The different bodies of each id.
@@ -35,7 +35,7 @@ struct Receiver {
 }
 
 impl Receiver {
-    async fn start() -> Self {
+    pub async fn start() -> Self {
         let mut receiver = Self { url: String::new(), taken: Arc::default(), bodies: Arc::default() };
         let (taken, bodies) = (Arc::clone(&receiver.taken), Arc::clone(&receiver.bodies));
         let address = stand_in(move |request| {
@@ -59,7 +59,7 @@ impl Receiver {
     }
 
     /// Waits until this many different events were taken, and returns them by type.
-    async fn wait(&self, count: usize) -> BTreeMap<String, Vec<Value>> {
+    pub async fn wait(&self, count: usize) -> BTreeMap<String, Vec<Value>> {
         poll("events", async || (self.taken.lock().unwrap().len() >= count).then_some(())).await;
         let taken = self.taken.lock().unwrap().clone();
         assert_eq!(taken.len(), count, "{:?}", taken.keys());

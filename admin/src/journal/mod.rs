@@ -83,7 +83,7 @@ pub async fn run(deployment: &Deployment, options: &Journal, json: bool) -> Resu
         export.read(&mut tally)?;
         export.arn
     } else {
-        read_table(Table::of(deployment).await, &mut tally).await?
+        read_table(Table::of(deployment).await?, &mut tally).await?
     };
     let read = Read { source, at: at.to_string(), items: tally.items };
     let is_moving = tally.newest > at.before(MOVING).ms();

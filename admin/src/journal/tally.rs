@@ -130,6 +130,7 @@ impl Tally {
             | Name::Receiver
             | Name::SoldOut(_)
             | Name::Sending
+            | Name::OperatorKey
             | Name::CloseOrder
             | Name::Of(_, Own::SendKey | Own::Day | Own::Won) => {
                 return Ok(());

@@ -7,20 +7,20 @@ use futures::TryStreamExt;
 use futures::future::try_join_all;
 use serde_json::json;
 use shared::domain::{PacketId, Timestamp};
-use shared::dynamodb::SdkTable;
 use shared::events::{self, Event, Source as Place};
 use shared::ledger::{Ledger, keys};
 use shared::ports::{Item, Key};
 use tokio::sync::OnceCell;
 
 use super::queue::{BATCH, Sqs};
+use crate::any_table::AnyTable;
 use crate::deployment::{Failed, SEGMENTS, Table};
 use crate::options::{Deliver, Queues};
 use crate::{Exit, Outcome};
 
 /// The events of the ledger.
 struct Events {
-    ledger: Ledger<SdkTable>,
+    ledger: Ledger<AnyTable>,
     source: Arc<dyn Source>,
     /// The deployment's currency, which a claim's item lacks. Each packet has the same.
     currency: OnceCell<String>,

@@ -80,7 +80,7 @@ impl Telemetry {
     }
 
     /// The lines of what was counted since the last time, as of `at`.
-    fn take(&self, at: Timestamp) -> Vec<Value> {
+    pub fn take(&self, at: Timestamp) -> Vec<Value> {
         *self.waiting() = None;
         let counts = self.meter.take();
         if counts == Counts::default() {

@@ -72,7 +72,8 @@ impl Message {
     }
 
     /// Where the record is that has no event, without what stands in it.
-    fn of_unreadable(record: &Value, error: &Unreadable) -> Self {
+    #[must_use]
+    pub fn of_unreadable(record: &Value, error: &Unreadable) -> Self {
         let (id, body) = (record["eventID"].as_str().unwrap_or_default(), &record["dynamodb"]);
         let place = json!({"error": shared::error_chain(error), "eventID": id, "Keys": body["Keys"], "SequenceNumber": body["SequenceNumber"]});
         Self { id: id.to_owned(), kind: "Unreadable", body: place.to_string() }
@@ -101,7 +102,8 @@ pub async fn handle(publisher: &Publisher, batch: &Batch<Value>) -> Answer {
         .collect()
 }
 
-fn messages(record: &Value, currency: &str) -> Result<Vec<Message>, Unreadable> {
+/// The messages of a record.
+pub fn messages(record: &Value, currency: &str) -> Result<Vec<Message>, Unreadable> {
     Ok(events::of_record(record, currency)?.iter().map(Message::of).collect::<Result<_, _>>()?)
 }
 

@@ -64,13 +64,21 @@ pub struct Origin<'a> {
     pub base_path: &'a str,
     /// Unique to the request.
     pub request_id: &'a str,
+    /// Whether [`USER_HEADER`] stands for a token.
+    pub believes_users: bool,
 }
 
 /// Makes the event of a request with this decoded path and route. The event shows the path with the base path, as at a custom
 /// domain of API Gateway.
 #[must_use]
-pub fn event(parts: Parts, raw_path: &str, matched: Match, body: &[u8], origin: Origin) -> ApiGatewayV2httpRequest {
-    let authorizer = authorizer(raw_path, &parts.headers);
+pub fn event(
+    parts: Parts,
+    raw_path: &str,
+    matched: Match,
+    body: &[u8],
+    origin: Origin,
+    authorizer: Option<ApiGatewayRequestAuthorizer>,
+) -> ApiGatewayV2httpRequest {
     let raw_path = format!("{}{raw_path}", origin.base_path);
     let headers = headers(&parts.headers, origin);
 
@@ -110,22 +118,38 @@ pub fn request(event: ApiGatewayV2httpRequest, request_id: &str) -> Request {
     Request::from(LambdaRequest::ApiGatewayV2(event)).with_lambda_context(context)
 }
 
-/// Replaces the authorizers. The operator's routes count as signed with IAM. On other routes the header stands for a token with this
+/// Replaces the authorizers, and believes everybody. The operator's routes count as signed with IAM. On other routes the header stands for a token with this
 /// `sub`, which the functions judge. Two headers are like two tokens: nobody's ([`headers`]).
-fn authorizer(raw_path: &str, headers: &HeaderMap) -> Option<ApiGatewayRequestAuthorizer> {
-    let mut authorizer = ApiGatewayRequestAuthorizer::default();
+#[must_use]
+pub fn believed(raw_path: &str, headers: &HeaderMap) -> Option<ApiGatewayRequestAuthorizer> {
     if routes::is_operators(raw_path) {
-        let mut iam = ApiGatewayRequestAuthorizerIamDescription::default();
-        iam.user_arn = Some(OPERATOR.to_owned());
-        authorizer.iam = Some(iam);
-    } else {
-        let mut values = headers.get_all(USER_HEADER).iter();
-        let (Some(value), None) = (values.next(), values.next()) else { return None };
-        let mut jwt = ApiGatewayRequestAuthorizerJwtDescription::default();
-        jwt.claims.insert("sub".to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned());
-        authorizer.jwt = Some(jwt);
+        return Some(of_operator(Some(OPERATOR)));
     }
-    Some(authorizer)
+    let mut values = headers.get_all(USER_HEADER).iter();
+    let (Some(value), None) = (values.next(), values.next()) else { return None };
+    Some(of_user(String::from_utf8_lossy(value.as_bytes()).into_owned()))
+}
+
+/// What the authorizer says of an operator, who signed the request. Without a signer they have no right to it.
+#[must_use]
+pub fn of_operator(signer: Option<&str>) -> ApiGatewayRequestAuthorizer {
+    let mut authorizer = ApiGatewayRequestAuthorizer::default();
+    if let Some(signer) = signer {
+        let mut iam = ApiGatewayRequestAuthorizerIamDescription::default();
+        iam.user_arn = Some(signer.to_owned());
+        authorizer.iam = Some(iam);
+    }
+    authorizer
+}
+
+/// What the authorizer says of a user, by the subject of their token.
+#[must_use]
+pub fn of_user(subject: String) -> ApiGatewayRequestAuthorizer {
+    let mut authorizer = ApiGatewayRequestAuthorizer::default();
+    let mut jwt = ApiGatewayRequestAuthorizerJwtDescription::default();
+    jwt.claims.insert("sub".to_owned(), subject);
+    authorizer.jwt = Some(jwt);
+    authorizer
 }
 
 /// The user for whom a request is, or who makes it.
@@ -147,7 +171,8 @@ fn headers(given: &HeaderMap, origin: Origin) -> HeaderMap {
         }
     }
     let users: Vec<&[u8]> = given.get_all(USER_HEADER).iter().map(HeaderValue::as_bytes).collect();
-    if users.len() > 1
+    if origin.believes_users
+        && users.len() > 1
         && let Ok(tokens) = HeaderValue::from_bytes(&users.join(&b','))
     {
         headers.insert(AUTHORIZATION, tokens);

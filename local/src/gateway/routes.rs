@@ -1,6 +1,6 @@
 //! Which function answers a request, and who may make it.
 
-use shared::http::{Function, find as find_route};
+use shared::http::{Function, Operation, find as find_route};
 
 /// The beginnings of the operator's paths.
 const OPERATORS: [&str; 3] = ["/wallets/", "/users/", "/operator/"];
@@ -23,6 +23,8 @@ pub struct Match {
     pub key: String,
     /// The function that answers.
     pub function: Function,
+    /// What it asks; `None` of `$default`.
+    pub operation: Option<Operation>,
     /// The user in the path; empty without one.
     pub user_id: String,
 }
@@ -35,8 +37,9 @@ pub fn find(method: &str, path: &str) -> Match {
         Ok((route, asked)) => Match {
             key: format!("{method} {}", route.path),
             function: route.function,
+            operation: Some(route.operation),
             user_id: asked.user_id.to_owned(),
         },
-        Err(_) => Match { key: DEFAULT_KEY.to_owned(), function: DEFAULT, user_id: String::new() },
+        Err(_) => Match { key: DEFAULT_KEY.to_owned(), function: DEFAULT, operation: None, user_id: String::new() },
     }
 }

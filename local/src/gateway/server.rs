@@ -1,5 +1,5 @@
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -23,7 +23,7 @@ use tokio::time::{sleep, timeout};
 use super::event::{self, Origin};
 use super::names::{Names, NotOurs};
 use super::own::json_response;
-use super::{Invoke, Settings, own, page, problem, routes};
+use super::{Arrival, Entry, Invoke, Settings, own, page, problem, routes};
 use crate::http_server;
 use crate::sandbox::{End, Fate};
 
@@ -114,7 +114,8 @@ async fn receive<S: Invoke>(
     let (mut parts, body) = request.into_parts();
     let mut request_id = shared.request_id();
     let elsewhere = elsewhere(&shared.settings.base_path, &mut parts, &request_id);
-    let mut response = match shared.names.check(&parts) {
+    let is_ours = if shared.settings.entry == Entry::Public { Ok(()) } else { shared.names.check(&parts) };
+    let mut response = match is_ours {
         Err(NotOurs::Host) => problem::own(
             &request_id,
             StatusCode::MISDIRECTED_REQUEST,
@@ -158,7 +159,9 @@ async fn answer<S: Invoke>(
     parts: Parts,
     body: Incoming,
 ) -> anyhow::Result<Response<Body>> {
+    let entry = shared.settings.entry;
     match (parts.uri.path(), &parts.method) {
+        _ if entry == Entry::Public => {}
         // The health route answers even under overload.
         (HEALTH, &(Method::GET | Method::HEAD)) => return Ok(json_response(&json!({"status": "ok"}))),
         (HEALTH, _) => return Ok(problem::method_not_allowed(request_id, "GET, HEAD")),
@@ -172,17 +175,26 @@ async fn answer<S: Invoke>(
             "The path and query are too long for every route.",
         ));
     };
+    let peer = parts.extensions.get().map_or(Ipv4Addr::UNSPECIFIED.into(), SocketAddr::ip);
+    let is_of_proxy = shared.settings.proxies.contains(&peer);
+    if entry == Entry::Public
+        && let Some(answer) = shared.stack.own(&raw_path, is_of_proxy).await
+    {
+        return Ok(answer);
+    }
     // Before the permit, as on AWS: a function runs once its event is complete. So a slow body keeps nobody waiting.
     let body = match read(request_id, body).await {
         Ok(body) => body,
         Err(problem) => return Ok(problem),
     };
     let Ok(permit) = shared.limiter.acquire().await else { return Ok(problem::too_many_requests()) };
-    if own::is_own(&raw_path) {
+    if entry != Entry::Public && own::is_own(&raw_path) {
         let id = request_id.clone();
         return Ok(run(&shared, permit, request_id, |stack| own::answer(stack, id, raw_path, parts, body)).await);
     }
-    if let Some(file) = page::answer(&parts, &raw_path, &shared.settings) {
+    if entry != Entry::Public
+        && let Some(file) = page::answer(&parts, &raw_path, &shared.settings)
+    {
         return Ok(file);
     }
     let matched = routes::find(parts.method.as_str(), &raw_path);
@@ -198,11 +210,19 @@ async fn answer<S: Invoke>(
         return Ok(problem::unavailable(request_id, FAULT));
     }
     let function = matched.function;
-    let origin = Origin { server: shared.address, base_path: &shared.settings.base_path, request_id };
-    let request = event::request(event::event(parts, &raw_path, matched, &body, origin), request_id);
+    let caller = if is_of_proxy { forwarded_for(&parts).unwrap_or(peer) } else { peer };
+    let arrival = Arrival { parts: &parts, path: &raw_path, operation: matched.operation, caller, request_id };
+    let authorizer = match shared.stack.authorize(arrival).await {
+        Ok(authorizer) => authorizer,
+        Err(answer) => return Ok(answer),
+    };
+    let believes_users = entry == Entry::Believed;
+    let base_path = &shared.settings.base_path;
+    let origin = Origin { server: shared.address, base_path, request_id, believes_users };
+    let request = event::request(event::event(parts, &raw_path, matched, &body, origin, authorizer), request_id);
     let mut response =
         run(&shared, permit, request_id, |stack| async move { stack.call(function, request).await }).await;
-    if response.headers().contains_key(VARY) {
+    if believes_users && response.headers().contains_key(VARY) {
         // An answer that depends on the token depends here on the header that replaces it.
         response.headers_mut().append(VARY, HeaderValue::from_name(event::USER_HEADER));
     }
@@ -211,6 +231,12 @@ async fn answer<S: Invoke>(
         End::Unavailable { .. } => Ok(problem::unavailable(request_id, FAULT)),
         End::Lost => bail!("the answer is lost on purpose"),
     }
+}
+
+/// The address that the nearest proxy saw: the last one, because all before it can be a client's own words.
+fn forwarded_for(parts: &Parts) -> Option<IpAddr> {
+    let last = parts.headers.get_all("x-forwarded-for").iter().next_back()?.to_str().ok()?;
+    last.rsplit(',').next()?.trim().parse().ok()
 }
 
 /// Runs a call to its end in a task of its own, like Lambda. A client that disconnects, or a panic in the call, affects

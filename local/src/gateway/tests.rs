@@ -10,15 +10,19 @@ mod event {
     use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
     use proptest::prelude::*;
 
-    use crate::gateway::event::{Origin, TARGET_BYTES_MAX, USER_HEADER, UriTooLong, event, raw_path, request};
+    use crate::gateway::event::{
+        Origin, TARGET_BYTES_MAX, USER_HEADER, UriTooLong, believed, event, raw_path, request,
+    };
     use crate::gateway::routes;
 
     fn convert(asked: http::Request<&[u8]>) -> Result<Request, UriTooLong> {
         let (parts, body) = asked.into_parts();
         let raw_path = raw_path(&parts)?;
         let matched = routes::find(parts.method.as_str(), &raw_path);
-        let origin = Origin { server: ([127, 0, 0, 1], 3000).into(), base_path: "", request_id: "r1" };
-        Ok(request(event(parts, &raw_path, matched, body, origin), "r1"))
+        let origin =
+            Origin { server: ([127, 0, 0, 1], 3000).into(), base_path: "", request_id: "r1", believes_users: true };
+        let authorizer = believed(&raw_path, &parts.headers);
+        Ok(request(event(parts, &raw_path, matched, body, origin, authorizer), "r1"))
     }
 
     fn get(target: &str) -> http::request::Builder {

@@ -26,7 +26,9 @@ pub use id::{IdError, IdempotencyKey, MAX_PARTS, PACKET_ID_RANDOM_BYTES, PacketI
 pub use labels::{Cover, LabelError, Labels, LimitKey, Reference, Selection};
 pub use limits::{Limits, MAX_BALANCE, MAX_MOVEMENT, UserRates};
 pub use money::Amount;
-pub use operator::{Intervention, OperatorReason, ReasonError, SendingDecision, Suspension, UserLimits};
+pub use operator::{
+    Intervention, OPERATOR_KEY, OperatorReason, ReasonError, Right, SendingDecision, Suspension, UserLimits,
+};
 pub use packet::{AckMode, Guard, PassphraseDigest, Refusal, Terms};
 pub use part::{PARTITIONS, PartId, Partition, part_count};
 pub use slip::{Claim, Decision, Hold, Owner};

@@ -105,6 +105,45 @@ pub struct SendingDecision {
     pub by: Option<Signer>,
 }
 
+/// How each key of an operator begins. The rest is the base64 of 32 random bytes.
+pub const OPERATOR_KEY: &str = "hb_";
+
+/// A right of an operator's key. Each is a policy of template.yaml.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Right {
+    /// To view wallets, any packet and the operator's own decisions.
+    Read,
+    /// To move money, suspend users, close packets and pause sending.
+    Money,
+    /// To find pending withdrawals, view their wallets, and end them.
+    Payout,
+    /// To send, grab and view for users.
+    Users,
+    /// To view and enable the receiver of webhooks.
+    Webhooks,
+}
+
+impl Right {
+    /// All of them, with their names.
+    pub const ALL: [(Self, &str); 5] = [
+        (Self::Read, "read"),
+        (Self::Money, "money"),
+        (Self::Payout, "payout"),
+        (Self::Users, "users"),
+        (Self::Webhooks, "webhooks"),
+    ];
+}
+
+impl FromStr for Right {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|(_, name)| *name == text);
+        found.map(|(right, _)| right).ok_or_else(|| "must be read, money, payout, users or webhooks".to_owned())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,5 +156,13 @@ mod tests {
         for bad in ["", "a\nb", "a\u{200b}", &"é".repeat(OperatorReason::CHARS_MAX + 1)] {
             assert_eq!(bad.parse::<OperatorReason>(), Err(ReasonError), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_right_has_its_name_in_json_and_in_text() {
+        for (right, name) in Right::ALL {
+            assert_eq!((serde_json::json!(right), name.parse()), (serde_json::json!(name), Ok(right)));
+        }
+        assert!("all".parse::<Right>().is_err());
     }
 }

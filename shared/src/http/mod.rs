@@ -10,6 +10,7 @@ mod entrance;
 mod page;
 mod problem;
 mod request;
+mod right;
 mod route;
 mod runtime;
 mod views;
@@ -25,6 +26,7 @@ pub use page::{
 };
 pub use problem::{Code, FieldError, Limit, Problem};
 pub use request::{admit_caller, idempotency_key, operator, user_of, voucher};
+pub use right::rights_for;
 pub use route::{Asked, Function, Operation, ROUTES, Route, asked, find};
 pub use runtime::run;
 pub use views::{

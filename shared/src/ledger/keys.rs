@@ -118,6 +118,14 @@ pub fn receiver() -> Key {
 /// All decisions of the operator about sending.
 pub const SENDING: &str = "OPERATOR#SENDING";
 
+/// The partition key of the keys of operators.
+pub const OPERATOR_KEYS: &str = "OPERATOR#KEYS";
+
+/// An operator's key, named by its hash. Written by `hongbao-admin key add`, changed once if it is revoked. Missing: there is no such key.
+pub fn operator_key(hash: &str) -> Key {
+    Key { pk: OPERATOR_KEYS.to_owned(), sk: hash.to_owned() }
+}
+
 /// One of them. Written by the operator, never changed. Missing: packets can be sent.
 pub fn sending(at: Timestamp) -> Key {
     Key { pk: SENDING.to_owned(), sk: time(at) }

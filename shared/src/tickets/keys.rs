@@ -7,8 +7,8 @@ use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, KeyAlgo
 use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation, decode, decode_header};
 use serde::de::DeserializeOwned;
 
-use super::ring::use_ring;
 use super::{CHARACTERS_MAX, Flaw};
+use crate::jws::use_ring;
 
 /// The most keys: an old one and a new one.
 const KEYS_MAX: usize = 2;

@@ -1,7 +1,6 @@
 //! Tickets: the app's word on who may grab, in a compact JWS (RFC 7515) that it signs. Nothing of a ticket is stored.
 
 mod keys;
-mod ring;
 
 use serde::Deserialize;
 

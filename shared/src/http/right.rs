@@ -1,0 +1,94 @@
+//! Which rights an operator's key needs, where no IAM decides it. template.yaml has the same rights as policies; a test compares the two.
+
+use super::route::Operation;
+use crate::domain::Right;
+
+/// The rights of which one is enough for an operation. A user's operation has none.
+#[must_use]
+pub const fn rights_for(operation: Operation) -> &'static [Right] {
+    use Operation as O;
+    match operation {
+        O::SendPacket
+        | O::GrabPacket
+        | O::GetPacket
+        | O::ListPacketClaims
+        | O::GetMyWallet
+        | O::ListMyPackets
+        | O::ListMyClaims
+        | O::ListMyMovements
+        | O::AskWithdrawal
+        | O::Preflight => &[],
+        O::ListPacketsOfUser
+        | O::SendPacketForUser
+        | O::GrabPacketForUser
+        | O::GetPacketForUser
+        | O::ListPacketClaimsForUser
+        | O::ListClaimsOfUser => &[Right::Users],
+        O::GetWallet | O::ListMovements | O::GetWithdrawal | O::ListWithdrawals => &[Right::Read, Right::Payout],
+        O::PostWithdrawal | O::VoidWithdrawal => &[Right::Money, Right::Payout],
+        O::FindPackets
+        | O::GetAnyPacket
+        | O::ListAnyPacketClaims
+        | O::GetShare
+        | O::ReportClaims
+        | O::GetReference
+        | O::GetUserLimits
+        | O::GetSending => &[Right::Read],
+        O::Deposit
+        | O::Withdraw
+        | O::ClosePacket
+        | O::CloseReference
+        | O::SuspendUser
+        | O::LiftSuspension
+        | O::SetUserLimits
+        | O::DecideSending => &[Right::Money],
+        O::GetWebhooks => &[Right::Read, Right::Webhooks],
+        O::EnableWebhooks => &[Right::Webhooks],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::ROUTES;
+
+    /// Whether a policy of the template allows a route. Its resources end with a method and a path, in which `*` is any text.
+    fn allows(policy: &str, method: &str, path: &str) -> bool {
+        let resources = policy.lines().filter_map(|line| line.split_once("${Api}/$default/"));
+        resources.map(|(_, resource)| resource.split_once('/').unwrap()).any(|(allowed, pattern)| {
+            let (asked, mut rest) = (path.trim_start_matches('/'), path.trim_start_matches('/'));
+            let parts: Vec<&str> = pattern.split('*').collect();
+            allowed == method
+                && rest.starts_with(parts[0])
+                && (asked.ends_with(parts[parts.len() - 1]))
+                && parts.iter().all(|part| match rest.find(part) {
+                    Some(at) => {
+                        rest = &rest[at + part.len()..];
+                        true
+                    }
+                    None => false,
+                })
+                && (parts.len() > 1 || asked == pattern)
+        })
+    }
+
+    #[test]
+    fn a_right_allows_what_its_policy_in_the_template_allows() {
+        let template = include_str!("../../../template.yaml");
+        for (right, name) in Right::ALL {
+            let capital = name[..1].to_uppercase();
+            let (_, policy) = template.split_once(&format!("  Operator{capital}{}Policy:\n", &name[1..])).unwrap();
+            let policy = policy.split("\n\n").next().unwrap();
+            for route in ROUTES {
+                let is_allowed = rights_for(route.operation).contains(&right);
+                assert_eq!(
+                    is_allowed,
+                    allows(policy, route.method, route.path),
+                    "{name}: {} {}",
+                    route.method,
+                    route.path
+                );
+            }
+        }
+    }
+}

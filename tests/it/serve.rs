@@ -1,0 +1,379 @@
+//! `hongbao serve`: the program itself beside a real Redis and a real `PostgreSQL`, with keys that the real `hongbao-admin` makes.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit, Mac};
+use http_body_util::Full;
+use reqwest::{RequestBuilder, Response};
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use sha2::Sha256;
+use shared::redis::test_server::{TestServer, poll};
+use tempfile::TempDir;
+use tests::postgres::Postgres;
+use tests::relay::stand_in;
+
+use crate::programs::built;
+use crate::webhooks::{OTHER_SECRET, Receiver, SECRET};
+
+/// A secret of 32 bytes that signs users' tokens.
+const SIGNS: &[u8; 32] = b"0123456789abcdef0123456789abcdef";
+
+/// The two stores, and what all processes beside them are given.
+struct Place {
+    postgres: Postgres,
+    redis: TestServer,
+    folder: TempDir,
+    variables: Vec<(&'static str, String)>,
+}
+
+/// A running process. Dropped, it is killed.
+struct Serving {
+    child: Child,
+    url: String,
+    http: reqwest::Client,
+}
+
+impl Place {
+    async fn new() -> Self {
+        Self::with(Postgres::start(&[]), TestServer::start(&[]).await)
+    }
+
+    fn with(postgres: Postgres, redis: TestServer) -> Self {
+        let folder = TempDir::new().unwrap();
+        let keys = json!({"keys": [{"kty": "oct", "kid": "1", "k": BASE64_URL_SAFE_NO_PAD.encode(SIGNS)}]});
+        std::fs::write(folder.path().join("jwks.json"), keys.to_string()).unwrap();
+        let variables = vec![
+            ("LISTEN", "127.0.0.1:0".to_owned()),
+            ("DATABASE_URL", postgres.url()),
+            ("REDIS_URL", redis.url()),
+            ("JWKS", folder.path().join("jwks.json").display().to_string()),
+            ("JWT_ISSUER", "https://issuer.example".to_owned()),
+            ("JWT_AUDIENCE", "app".to_owned()),
+            ("SETTLE_GRACE_MS", "250".to_owned()),
+        ];
+        Self { postgres, redis, folder, variables }
+    }
+
+    /// With webhooks to a receiver.
+    fn telling(mut self, receiver: &Receiver) -> Self {
+        self.variables.push(("WEBHOOK_URL", receiver.url.clone()));
+        self.variables.push(("WEBHOOK_SECRET", format!("{SECRET},{OTHER_SECRET}")));
+        self.variables.push(("WEBHOOK_ADDRESSES", "any".to_owned()));
+        self
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(built("hongbao"));
+        command.arg("serve").envs(self.variables.clone()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn serve(&self) -> Serving {
+        let mut child = self.command().stderr(Stdio::inherit()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let url = loop {
+            let line = lines.next().expect("it serves");
+            let line: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("each line is JSON: {line}"));
+            if line["fields"]["message"] == "serving" {
+                break format!("http://{}", line["fields"]["address"].as_str().unwrap());
+            }
+        };
+        std::thread::spawn(move || lines.for_each(|line| eprintln!("{line}")));
+        Serving { child, url, http: reqwest::Client::new() }
+    }
+
+    fn admin(&self, arguments: &[&str]) -> Output {
+        let stores = self.variables.iter().filter(|(name, _)| ["DATABASE_URL", "REDIS_URL"].contains(name)).cloned();
+        Command::new(built("hongbao-admin")).args(arguments).env_clear().envs(stores).output().unwrap()
+    }
+
+    /// A new key of an operator.
+    fn key(&self, name: &str, rights: &str) -> String {
+        let made = self.admin(&["key", "add", name, "--rights", rights, "--json"]);
+        assert!(made.status.success(), "{made:?}");
+        let made: Value = serde_json::from_slice(&made.stdout).unwrap();
+        made["key"].as_str().unwrap().to_owned()
+    }
+}
+
+/// What is signed of a token of the issuer.
+fn unsigned(header: &Value, user: &str, with: &Value) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let mut claims = json!({"iss": "https://issuer.example", "aud": "app", "sub": user, "exp": now + 600});
+    claims.as_object_mut().unwrap().extend(with.as_object().unwrap().clone());
+    let part = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
+    format!("{}.{}", part(header), part(&claims))
+}
+
+/// A token of the issuer, whose claims are changed by `with`.
+fn token(user: &str, with: &Value) -> String {
+    let signed = unsigned(&json!({"alg": "HS256", "kid": "1"}), user, with);
+    let signature = <Hmac<Sha256> as KeyInit>::new_from_slice(SIGNS).unwrap().chain_update(&signed).finalize();
+    format!("{signed}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature.into_bytes()))
+}
+
+fn tokens(user: &str) -> String {
+    token(user, &json!({}))
+}
+
+impl Serving {
+    fn get(&self, path: &str) -> RequestBuilder {
+        self.http.get(format!("{}{path}", self.url))
+    }
+
+    fn post(&self, path: &str) -> RequestBuilder {
+        self.http.post(format!("{}{path}", self.url))
+    }
+
+    fn put(&self, path: &str) -> RequestBuilder {
+        self.http.put(format!("{}{path}", self.url))
+    }
+
+    /// Money for a user, in the name of a key.
+    async fn fund(&self, key: &str, user: &str, amount: u64) -> Response {
+        let deposit = self.put(&format!("/wallets/{user}/deposits/d{amount}")).bearer_auth(key);
+        deposit.json(&json!({"amount": amount})).send().await.unwrap()
+    }
+
+    /// A packet of this user.
+    async fn packet(&self, user: &str, id: &str, body: &Value) -> String {
+        let sent = self.post("/packets").bearer_auth(tokens(user)).header("idempotency-key", id).json(body);
+        let sent = said(sent.send().await.unwrap(), 201).await;
+        sent["packet_id"].as_str().unwrap().to_owned()
+    }
+
+    async fn grab(&self, user: &str, packet: &str) -> Response {
+        self.post(&format!("/packets/{packet}/grab")).bearer_auth(tokens(user)).send().await.unwrap()
+    }
+
+    async fn balance(&self, key: &str, user: &str) -> Value {
+        let wallet = self.get(&format!("/wallets/{user}")).bearer_auth(key).send().await.unwrap();
+        said(wallet, 200).await["balance"].clone()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_raw(self.child.id().try_into().unwrap()).unwrap(), signal).unwrap();
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The body of an answer with this status.
+async fn said(answer: Response, status: u16) -> Value {
+    let (found, text) = (answer.status(), answer.text().await.unwrap());
+    assert_eq!(found, status, "{text}");
+    serde_json::from_str(&text).unwrap_or(Value::String(text))
+}
+
+#[tokio::test]
+async fn users_have_tokens_and_operators_have_keys() {
+    let place = Place::new().await;
+    let serving = place.serve();
+    let (money, read) = (place.key("ann", "money"), place.key("bookkeeper", "read"));
+
+    // The header of a local stack means nothing here, and neither does a key on a user's route.
+    for request in [serving.get("/me/wallet"), serving.get("/me/wallet").bearer_auth(&money)] {
+        said(request.header("x-user-id", "alice").send().await.unwrap(), 401).await;
+    }
+    let bad = [
+        json!({"exp": 1}),
+        json!({"nbf": 4_000_000_000_u64}),
+        json!({"iss": "https://other.example"}),
+        json!({"aud": "other"}),
+        json!({"aud": null}),
+    ];
+    for claims in bad {
+        let asked = serving.get("/me/wallet").bearer_auth(token("alice", &claims));
+        said(asked.send().await.unwrap(), 401).await;
+    }
+    let mut forged = tokens("alice");
+    forged.truncate(forged.len() - 4);
+    said(serving.get("/me/wallet").bearer_auth(forged + "AAAA").send().await.unwrap(), 401).await;
+    let twice = serving.get("/me/wallet").bearer_auth(tokens("alice")).bearer_auth(tokens("bob"));
+    said(twice.send().await.unwrap(), 400).await;
+    said(serving.get("/me/wallet").bearer_auth(tokens("alice")).send().await.unwrap(), 200).await;
+
+    // A key does what its rights say, and movements have its name.
+    said(serving.fund(&read, "alice", 1_000).await, 403).await;
+    said(serving.fund(&tokens("alice"), "alice", 1_000).await, 401).await;
+    said(serving.fund("hb_unknown", "alice", 1_000).await, 401).await;
+    said(serving.fund(&money, "alice", 1_000).await, 201).await;
+    said(serving.get("/wallets/alice").bearer_auth(&money).send().await.unwrap(), 403).await;
+    said(serving.get("/operator/nothing").bearer_auth(&money).send().await.unwrap(), 404).await;
+    let movements = serving.get("/wallets/alice/movements").bearer_auth(&read).send().await.unwrap();
+    assert_eq!(said(movements, 200).await["movements"][0]["by"], "ann");
+
+    // Who guesses must wait. Who has a good key need not.
+    let mut guesses = Vec::new();
+    for guess in 0..25 {
+        let asked = serving.get("/wallets/alice").bearer_auth(format!("hb_{guess}")).send().await.unwrap();
+        guesses.push(asked.status().as_u16());
+    }
+    assert_eq!((guesses[0], guesses[24]), (401, 429), "{guesses:?}");
+    said(serving.get("/wallets/alice").bearer_auth(&read).send().await.unwrap(), 200).await;
+
+    // A key that is revoked counts no more, at once. Its name is free again.
+    assert!(place.admin(&["key", "revoke", "bookkeeper"]).status.success());
+    said(serving.get("/wallets/alice").bearer_auth(&read).send().await.unwrap(), 401).await;
+    assert!(!place.admin(&["key", "revoke", "bookkeeper"]).status.success());
+    assert!(!place.admin(&["key", "add", "ann", "--rights", "read"]).status.success());
+    place.key("bookkeeper", "read");
+    let list: Value = serde_json::from_slice(&place.admin(&["key", "list", "--json"]).stdout).unwrap();
+    let names: Vec<&str> = list.as_array().unwrap().iter().map(|key| key["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["ann", "bookkeeper", "bookkeeper"]);
+    assert!(list[1]["revoked_at"].is_string() && list[2]["revoked_at"].is_null(), "{list}");
+    assert!(!list.to_string().contains(&money));
+}
+
+#[tokio::test]
+async fn a_packet_goes_its_way_beside_two_processes_of_which_one_is_killed() {
+    let receiver = Receiver::start().await;
+    let place = Place::new().await.telling(&receiver);
+    let (first, second) = (place.serve(), place.serve());
+    let key = place.key("shop", "money,read");
+    said(first.fund(&key, "alice", 1_000).await, 201).await;
+    let body = json!({"split": "equal", "total_amount": 1_000, "count": 10, "expires_in_s": 60});
+    let packet = first.packet("alice", "k1", &body).await;
+    for user in 0..4 {
+        let grabbed = said(first.grab(&format!("u{user}"), &packet).await, 200).await;
+        assert_eq!(grabbed["outcome"], "grabbed");
+    }
+    // It dies with what it had begun, and with all leases.
+    first.signal(Signal::KILL);
+    for user in 4..6 {
+        let grabbed = said(second.grab(&format!("u{user}"), &packet).await, 200).await;
+        assert_eq!(grabbed["outcome"], "grabbed");
+    }
+    let close = second.post(&format!("/operator/packets/{packet}/close")).bearer_auth(&key);
+    said(close.json(&json!({"reason": "a test"})).send().await.unwrap(), 200).await;
+    // The sent, six claims, the close, the end and its refund.
+    let events = receiver.wait(10).await;
+    assert_eq!(events["SlipClaimed"].len(), 6);
+    assert_eq!(events["PacketRefunded"][0]["refunded_amount"], 400);
+    assert_eq!(second.balance(&key, "alice").await, 400);
+    poll("an empty queue", async || {
+        let left = place
+            .postgres
+            .psql("SELECT (SELECT count(*) FROM hongbao.changes) + (SELECT count(*) FROM hongbao.webhooks)");
+        (left.trim() == "0").then_some(())
+    })
+    .await;
+    let audit = place.admin(&["audit"]);
+    assert!(audit.status.success(), "{audit:?}");
+
+    let metrics = second.get("/metrics").send().await.unwrap().text().await.unwrap();
+    for line in [
+        "hongbao_grabs_total{outcome=\"grabbed\"} 2",
+        "hongbao_requests_total{function=\"grab\",status=\"200\"} 2",
+        "hongbao_refunded_packets_total 1",
+        "hongbao_audit_imbalances 0",
+        "hongbao_claim_latency_seconds_count 2",
+    ] {
+        assert!(metrics.lines().any(|found| found == line), "{line}: {metrics}");
+    }
+}
+
+#[tokio::test]
+async fn it_says_when_it_is_ready_and_ends_when_it_is_told_to() {
+    let mut place = Place::new().await;
+    place.variables.push(("TRUSTED_PROXIES", "127.0.0.1".to_owned()));
+    let mut serving = place.serve();
+    said(serving.get("/healthz").send().await.unwrap(), 200).await;
+    said(serving.get("/readyz").send().await.unwrap(), 200).await;
+    // Nobody who comes through the proxy reads figures.
+    said(serving.get("/metrics").send().await.unwrap(), 404).await;
+    for path in ["/", "/_local/settle", "/_local/health"] {
+        said(serving.get(path).send().await.unwrap(), 404).await;
+    }
+    place.postgres.kill();
+    let ready = said(serving.get("/readyz").send().await.unwrap(), 503).await;
+    assert_eq!((&ready["redis"], &ready["database"]), (&json!(true), &json!(false)));
+    place.postgres.restart();
+    poll("ready again", async || serving.get("/readyz").send().await.ok().filter(|answer| answer.status() == 200))
+        .await;
+    serving.signal(Signal::TERM);
+    assert!(serving.child.wait().unwrap().success());
+}
+
+#[tokio::test]
+async fn what_is_not_safe_does_not_start() {
+    let refuses = |place: &Place, said: &str| {
+        let ended = place.command().output().unwrap();
+        let errors = String::from_utf8(ended.stderr).unwrap();
+        assert!(!ended.status.success() && errors.contains(said), "{said}: {errors}");
+    };
+    let mut place = Place::with(Postgres::start(&["fsync=off"]), TestServer::start(&[]).await);
+    refuses(&place, "fsync is off");
+    place.postgres = Postgres::start(&[]);
+    place.variables[1].1 = place.postgres.url();
+    place.variables.push(("GRAB_ACK", "redis".to_owned()));
+    refuses(&place, "appendonly must be yes");
+    place.variables.pop();
+    place.redis = TestServer::start(&["--maxmemory-policy", "allkeys-lru"]).await;
+    place.variables[2].1 = place.redis.url();
+    refuses(&place, "noeviction");
+    place.redis = TestServer::start(&[]).await;
+    place.variables[2].1 = place.redis.url();
+    let file = place.folder.path().join("jwks.json");
+    for keys in [json!({}), json!({"keys": []}), json!({"keys": [{"kty": "oct", "k": "c2hvcnQ"}]})] {
+        std::fs::write(&file, keys.to_string()).unwrap();
+        refuses(&place, "keys of tokens");
+    }
+    place.variables.remove(3);
+    refuses(&place, "--jwks");
+}
+
+/// A key pair of an issuer, and its public half in a JWK Set.
+fn pair(id: &str) -> (EcdsaKeyPair, Value) {
+    let random = SystemRandom::new();
+    let document = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
+    let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, document.as_ref(), &random).unwrap();
+    // An uncompressed point: 4, x, y.
+    let [x, y] = [1..33, 33..65].map(|part| BASE64_URL_SAFE_NO_PAD.encode(&pair.public_key().as_ref()[part]));
+    let key = json!({"kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": id, "x": x, "y": y});
+    (pair, json!({"keys": [{"kty": "unheard-of"}, key]}))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_issuer_may_change_its_keys() {
+    let (old, new) = (pair("old"), pair("new"));
+    let published = Arc::new(Mutex::new(old.1.clone()));
+    let shown = Arc::clone(&published);
+    let issuer = stand_in(move |_| {
+        let keys = shown.lock().unwrap().to_string();
+        async { hyper::Response::new(Full::from(keys)) }
+    });
+    let mut place = Place::new().await;
+    place.variables[3].1 = format!("http://{}/keys", issuer.await);
+    let serving = place.serve();
+    let asked = async |pair: &EcdsaKeyPair, id: &str| {
+        let signed = unsigned(&json!({"alg": "ES256", "kid": id}), "alice", &json!({}));
+        let signature = pair.sign(&SystemRandom::new(), signed.as_bytes()).unwrap();
+        let token = format!("{signed}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature));
+        serving.get("/me/wallet").bearer_auth(token).send().await.unwrap().status().as_u16()
+    };
+    assert_eq!((asked(&old.0, "old").await, asked(&new.0, "new").await, asked(&new.0, "old").await), (200, 401, 401));
+    // A secret that everybody can read is no key: the set as a whole does not count.
+    let secret = json!({"kty": "oct", "kid": "1", "k": BASE64_URL_SAFE_NO_PAD.encode(SIGNS)});
+    *published.lock().unwrap() = json!({"keys": [secret]});
+    assert_eq!(asked(&old.0, "old").await, 200);
+    *published.lock().unwrap() = new.1;
+    poll("the new key", async || (asked(&new.0, "new").await == 200).then_some(())).await;
+    assert_eq!(asked(&old.0, "old").await, 401);
+    let secret = serving.get("/me/wallet").bearer_auth(tokens("alice")).send().await.unwrap();
+    assert_eq!(secret.status(), 401);
+}
