@@ -19,8 +19,10 @@ use shared::redis::test_server::{TestServer, poll};
 use tempfile::TempDir;
 use tests::postgres::Postgres;
 use tests::relay::stand_in;
+use tests::walkthrough::{Shell, blocks, console, walk_in};
 
 use crate::programs::built;
+use crate::repository;
 use crate::webhooks::{OTHER_SECRET, Receiver, SECRET};
 
 /// A secret of 32 bytes that signs users' tokens.
@@ -376,4 +378,52 @@ async fn an_issuer_may_change_its_keys() {
     assert_eq!(asked(&old.0, "old").await, 401);
     let secret = serving.get("/me/wallet").bearer_auth(tokens("alice")).send().await.unwrap();
     assert_eq!(secret.status(), 401);
+}
+
+/// The commands of docs/SELF-HOST.md after the installation, with its file of variables.
+#[tokio::test]
+async fn the_page_about_ones_own_server_works() {
+    let page = std::fs::read_to_string(repository("docs/SELF-HOST.md")).unwrap();
+    let mut place = Place::new().await;
+    let file = blocks(&page).into_iter().find(|block| block.language == "ini").unwrap();
+    for line in file.lines {
+        let (name, value) = line.split_once('=').unwrap();
+        if !place.variables.iter().any(|(known, _)| *known == name) {
+            place.variables.push((String::leak(name.to_owned()), value.to_owned()));
+        }
+    }
+    let serving = place.serve();
+    let programs = built("hongbao").parent().unwrap().to_str().unwrap().to_owned();
+    let path = format!("{programs}:{}:{}", tests::postgres::programs().display(), std::env::var("PATH").unwrap());
+    let restored = place.postgres.url().replace("/postgres", "/restored");
+    let folder = place.folder.path().to_str().unwrap();
+    let mut variables: Vec<(&str, &str)> = place.variables.iter().map(|(name, value)| (*name, &**value)).collect();
+    variables.extend([("HONGBAO", &*serving.url), ("PATH", &path), ("RESTORED_URL", &restored)]);
+    let mut shell = Shell::start(&variables);
+    shell.run(&format!("cd {folder}"));
+    let steps = console(&page);
+    assert!(steps.len() >= 11, "only {} commands", steps.len());
+    walk_in(&mut shell, &steps);
+}
+
+/// What the files of deploy/ set, the program or its configuration knows.
+#[test]
+fn the_files_to_run_it_name_variables_that_exist() {
+    let help = Command::new(built("hongbao")).args(["serve", "--help"]).output().unwrap();
+    let known = String::from_utf8(help.stdout).unwrap() + include_str!("../../shared/src/config.rs");
+    let page = std::fs::read_to_string(repository("docs/SELF-HOST.md")).unwrap();
+    let file = blocks(&page).into_iter().find(|block| block.language == "ini").unwrap().lines.join("\n");
+    let example = std::fs::read_to_string(repository("deploy/example.env")).unwrap();
+    let (example, _) = example.split_once("# For deploy/compose.yaml only.").unwrap();
+    let compose = std::fs::read_to_string(repository("deploy/compose.yaml")).unwrap();
+    let (_, compose) =
+        compose.split_once("\n  environment:\n").unwrap();
+    let compose = compose.split("  volumes:").next().unwrap().replace(": ", "=");
+    let all = [&*file, example, &compose].join("\n");
+    let names: Vec<&str> =
+        all.lines().filter_map(|line| Some(line.trim().trim_start_matches('#').split_once('=')?.0)).collect();
+    assert!(names.len() >= 12, "{names:?}");
+    for name in names {
+        assert!(known.contains(name), "{name}");
+    }
 }

@@ -40,7 +40,7 @@ pub struct Postgres {
 }
 
 /// The folder of the server's programs: the newest of Debian's packages or of Homebrew's, or else one in the path.
-fn programs() -> PathBuf {
+pub fn programs() -> PathBuf {
     let has_all = |bin: &PathBuf| ["initdb", "pg_basebackup", "pg_isready"].iter().all(|name| bin.join(name).is_file());
     let homes = ["/usr/lib/postgresql", "/opt/homebrew/opt", "/usr/local/opt"];
     let packages = homes.iter().filter_map(|home| std::fs::read_dir(home).ok()).flatten().filter_map(Result::ok);

@@ -73,7 +73,11 @@ pub fn pasted(markdown: &str) -> Vec<Step> {
 /// Runs all steps against a new stack at `url`. Panics at the first output that differs from the document's.
 pub fn walk(steps: &[Step], url: &str) {
     assert_curl();
-    let mut shell = Shell::start(&[("HONGBAO", url)]);
+    walk_in(&mut Shell::start(&[("HONGBAO", url)]), steps);
+}
+
+/// The same in a shell that has more.
+pub fn walk_in(shell: &mut Shell, steps: &[Step]) {
     for Step { command, output } in steps {
         let lines = shell.run(command);
         let same = lines.len() == output.len() && output.iter().zip(&lines).all(|(want, got)| matches(want, got));
