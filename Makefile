@@ -201,7 +201,7 @@ drill: ## Restore the table, lose Redis; then check the ledger
 # make bench QUICK=1, or only some of it: make bench ARGS="--only A,B --scheme ours". The report is in target/bench;
 # that of make bench SERVER=valkey is in target/bench-valkey.
 bench: ## Compare this engine with every published design
-	@scripts/install-tools.sh
+	@scripts/install-tools.sh && scripts/install-tools.sh postgres
 	@$(call announce,measured/bench,the benchmark: about 20 minutes)
 	cargo build --profile measured -p bench
 	target/measured/bench $(if $(QUICK),--quick) $(ARGS)

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use redis::{Commands, RedisResult};
 use tokio::sync::SetOnce;
+use tokio::time::sleep_until;
 
 use crate::BoxError;
 use crate::designs::{Client, Design};
@@ -140,6 +141,10 @@ impl<G: Grabs> Clients<G> {
         while asked - begun < time {
             let request = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(asked_for) = self.rush.requests.get(request) else { break };
+            if let Some(due) = self.rush.due(begun, request) {
+                sleep_until(due.into()).await;
+                asked = due;
+            }
             let got = self.design.grab(asked_for.packet, &self.rush.users[asked_for.user]).await?;
             let answered = Instant::now();
             answers.push(Answer { request, got, nanos: self.rush.nanos(begun, asked, answered) });

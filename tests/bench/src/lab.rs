@@ -46,7 +46,7 @@ pub struct Lab {
     /// Rounds of each cell.
     pub rounds: usize,
     /// The time of a round, and the time after which a rush is broken off.
-    time: Duration,
+    pub time: Duration,
     schemes: Vec<String>,
     cells: Vec<Cell>,
 }
@@ -113,6 +113,12 @@ impl Lab {
         self.cells
     }
 
+    /// The grabs per second of a cell. `None` if it was not measured.
+    pub fn per_s(&self, workload: &str, scheme: &str) -> Option<f64> {
+        let cell = self.cells.iter().find(|cell| cell.workload == workload && cell.scheme == scheme)?;
+        Some(cell.per_s().median)
+    }
+
     /// A round of a design with its published client.
     pub async fn threads(&mut self, workload: &'static str, design: &dyn Design, rush: &Rush) -> Result<(), BoxError> {
         let (redis, time) = (self.redis.clone(), self.time);
@@ -136,7 +142,7 @@ impl Lab {
 
     /// A round of a cell: rushes until its time is over. The cells of a workload take turns, round by round, so that each meets the
     /// machine's good and bad moments.
-    async fn round(
+    pub async fn round(
         &mut self,
         workload: &'static str,
         scheme: &str,

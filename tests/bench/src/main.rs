@@ -11,6 +11,7 @@ mod functions;
 mod http;
 mod lab;
 mod ours;
+mod postgres;
 mod report;
 mod rush;
 mod workloads;
@@ -102,6 +103,7 @@ impl Options {
             Stage::WithLedger => {
                 if self.wants("L") {
                     workloads::l(&mut lab).await?;
+                    workloads::l_postgres(&mut lab).await?;
                 }
                 if self.wants("E") {
                     workloads::e(&mut lab).await?;

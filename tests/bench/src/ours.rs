@@ -10,7 +10,7 @@ use shared::domain::{
     Amount, Claim, IdempotencyKey, Labels, MAX_BALANCE, PacketId, PartId, RequestKey, Split, Timestamp, UserId,
 };
 use shared::dynamodb::{SdkTable, create_table};
-use shared::ports::{Clock, GrabAnswer, Grabber, HotStore, System};
+use shared::ports::{Clock, GrabAnswer, Grabber, HotStore, System, Table};
 use shared::redis::{Connection, RedisConfig, RedisStore};
 use shared::service::{GrabOutcome, GrabSlip, NewPacket, SendOutcome, SendPacket, Stores, Voucher};
 use shared::wiring::{self, Environment, Wiring};
@@ -26,9 +26,9 @@ const SENDER: &str = "sender";
 const SENDS_AT_ONCE: usize = 16;
 
 /// The engine over its two stores, and the packets of the rush.
-pub struct Engine {
-    wiring: Wiring,
-    send: SendPacket<SdkTable, RedisStore>,
+pub struct Engine<T: Table = SdkTable> {
+    wiring: Wiring<T>,
+    send: SendPacket<T, RedisStore>,
     packets: RwLock<Vec<PacketId>>,
     next_key: AtomicU64,
 }
@@ -38,8 +38,15 @@ impl Engine {
     pub async fn new(lab: &Lab, workload: &str, ack: &str) -> Result<Arc<Self>, BoxError> {
         let (client, table) = (wiring::dynamodb_at(&lab.dynamodb_url()), format!("workload-{workload}"));
         create_table(&client, &table).await?;
+        Self::over(lab, SdkTable::new(client, table).without_tokens(), ack).await
+    }
+}
+
+impl<T: Table> Engine<T> {
+    /// An engine over the Redis of a lab and a table that is empty.
+    pub async fn over(lab: &Lab, table: T, ack: &str) -> Result<Arc<Self>, BoxError> {
         let config = Config::for_both_stores(|name| match name {
-            "TABLE_NAME" => Some(table.clone()),
+            "TABLE_NAME" => Some("unused".to_owned()),
             "REDIS_URL" => Some(lab.redis_config().url),
             "GRAB_ACK" => Some(ack.to_owned()),
             "TICKET_KEYS" => Some(format!(r#"{{"keys": [{TICKET_KEY}]}}"#)),
@@ -48,7 +55,7 @@ impl Engine {
             }
             _ => None,
         })?;
-        let (table, server) = (SdkTable::new(client, table).without_tokens(), wiring::redis(&config)?);
+        let server = wiring::redis(&config)?;
         let wiring = Wiring::over(table, server, config, Environment::default());
         let deposit: RequestKey = "deposit".parse()?;
         wiring.stores().ledger.deposit(&SENDER.parse()?, &deposit, MAX_BALANCE, None, System.now()).await?;
@@ -56,13 +63,13 @@ impl Engine {
         Ok(Arc::new(Self { wiring, send, packets: RwLock::default(), next_key: AtomicU64::new(0) }))
     }
 
-    fn stores(&self) -> &Stores<SdkTable, RedisStore> {
+    fn stores(&self) -> &Stores<T, RedisStore> {
         self.wiring.stores()
     }
 
     /// Its use case of a grab, as the local stack runs it.
     #[must_use]
-    pub fn grab_slip(&self) -> GrabSlip<SdkTable, RedisStore> {
+    pub fn grab_slip(&self) -> GrabSlip<T, RedisStore> {
         self.wiring.grab_slip().never_frozen()
     }
 
@@ -113,20 +120,20 @@ impl Engine {
 }
 
 /// The use case in a process that serves many requests at once: concurrent grabs are collected.
-pub struct Collected {
-    engine: Arc<Engine>,
-    grab: GrabSlip<SdkTable, RedisStore>,
+pub struct Collected<T: Table = SdkTable> {
+    engine: Arc<Engine<T>>,
+    grab: GrabSlip<T, RedisStore>,
 }
 
-impl Collected {
+impl<T: Table> Collected<T> {
     /// The use case of an engine.
     #[must_use]
-    pub fn new(engine: &Arc<Engine>) -> Arc<Self> {
+    pub fn new(engine: &Arc<Engine<T>>) -> Arc<Self> {
         Arc::new(Self { grab: engine.grab_slip(), engine: Arc::clone(engine) })
     }
 }
 
-impl Grabs for Collected {
+impl<T: Table> Grabs for Collected<T> {
     async fn fill(&self, rush: &Rush) -> Result<(), BoxError> {
         self.engine.fill(rush).await
     }

@@ -6,10 +6,11 @@ use std::process::Command;
 
 use crate::cell::{Cell, Spread};
 use crate::functions::Measured;
+use crate::workloads::{BARE_SQL, FASTEST, POSTGRES};
 use crate::{BoxError, chart};
 
 /// The workloads, in the order of the report, with their titles.
-const WORKLOADS: [(&str, &str); 9] = [
+const WORKLOADS: [(&str, &str); 10] = [
     ("A", "one packet of 100,000 slips, everybody wins"),
     ("B", "10,000 requests at once for 100 slips"),
     ("C", "1,000 packets of 100 slips"),
@@ -17,6 +18,7 @@ const WORKLOADS: [(&str, &str); 9] = [
     ("F", "as A, Redis has each write on its disk before it answers"),
     ("TLS", "A with one user a call, connections × calls in flight on each"),
     ("L", "300 slips for 450 users, each claim in the ledger"),
+    (POSTGRES, "10 packets of 2,000 slips, everybody wins, each claim on the disk of PostgreSQL"),
     ("E", "HTTP requests through the gateway and the handlers"),
     ("T", "E with tickets and without, signed by the clients"),
 ];
@@ -155,6 +157,11 @@ impl Report {
                 cell.oversold,
                 cell.double_winners,
             )?;
+        }
+        let cell = |scheme| self.cells.iter().find(|cell| cell.workload == name && cell.scheme == scheme);
+        if let (Some(ours), Some(bare)) = (cell(FASTEST), cell(BARE_SQL)) {
+            let Spread { min, median, max } = ours.speed_beside(bare);
+            writeln!(f, "\n{FASTEST} ÷ {BARE_SQL}: {median:.2} ({min:.2}–{max:.2})")?;
         }
         Ok(())
     }

@@ -26,6 +26,8 @@ pub struct Rush {
     /// Whether all grabs exist from the beginning, so that latencies count from there. Otherwise a client makes the next grab
     /// after the answer to the one before.
     pub at_once: bool,
+    /// How many grabs come in a second, if they come at a pace. Latencies then count from when a grab is due.
+    pub per_s: Option<f64>,
     /// The users' names.
     pub users: Vec<String>,
 }
@@ -37,7 +39,7 @@ impl Rush {
     fn new(packets: usize, slips: u32, requests: Vec<Request>, at_once: bool) -> Self {
         let users = requests.iter().map(|request| request.user).max().map_or(0, |most| most + 1);
         let users = (0..users).map(|user| format!("user-{user:07}")).collect();
-        Self { packets, slips, requests, at_once, users }
+        Self { packets, slips, requests, at_once, per_s: None, users }
     }
 
     /// (A) One packet, with a user per slip.
@@ -65,6 +67,12 @@ impl Rush {
         let users: Vec<usize> = (0..slips as usize).collect();
         let twice = users.chunks(REPEATED_AFTER).flat_map(|some| some.iter().chain(some));
         Self::new(1, slips, twice.map(|&user| Request { packet: 0, user }).collect(), false)
+    }
+
+    /// When a request is due, if they come at a pace.
+    #[must_use]
+    pub fn due(&self, begun: Instant, request: usize) -> Option<Instant> {
+        self.per_s.map(|per_s| begun + Duration::from_secs_f64(request as f64 / per_s))
     }
 
     /// Nanoseconds of a request: since `begun` if all requests exist from then, else since `asked`.

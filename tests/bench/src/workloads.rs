@@ -3,12 +3,16 @@
 use std::sync::Arc;
 
 use client::tickets::TicketKey;
+use postgres_ledger::{Database, PostgresTable};
+use shared::redis::Authorities;
+use tests::postgres::Postgres;
 
 use crate::BoxError;
 use crate::designs::{CheckLockPop, Design, LockCounter, LuaQueue, LuaQueuePipelined, NoLock, PureQueue};
 use crate::http::{Answers, Http};
 use crate::lab::Lab;
 use crate::ours::{BareClaims, Collected, Engine, OneUser, TICKET_KEY};
+use crate::postgres::BareSql;
 use crate::rush::Rush;
 
 const SLIPS: u32 = 100_000;
@@ -16,6 +20,12 @@ const SLIPS: u32 = 100_000;
 const CROWD: u32 = 10_000;
 /// Requests in flight in E and L.
 const WITH_LEDGER: usize = 64;
+/// The workload L on `PostgreSQL`, and two of its schemes: the report compares them.
+pub const POSTGRES: &str = "L postgres";
+pub const FASTEST: &str = "ours on PostgreSQL";
+pub const BARE_SQL: &str = "bare SQL on PostgreSQL";
+/// Requests in flight there: a rush.
+const WITH_POSTGRES: usize = 256;
 
 /// A to D: every design with its published client, then lua-queue and this engine with many requests in flight.
 pub async fn hot(lab: &mut Lab, workload: &'static str) -> Result<(), BoxError> {
@@ -94,6 +104,27 @@ pub async fn l(lab: &mut Lab) -> Result<(), BoxError> {
     for _ in 0..lab.rounds {
         lab.concurrent("L", "ours, acknowledged by the ledger", &ours, &rush, WITH_LEDGER).await?;
         lab.concurrent("B", "ours, acknowledged by the ledger", &ours, &crowd, CROWD as usize).await?;
+    }
+    Ok(())
+}
+
+/// (L) 10 packets of 2,000 slips, whose claims `PostgreSQL` has on its disk: as fast as they go, and at half of that pace. Then plain
+/// statements with the same rows.
+pub async fn l_postgres(lab: &mut Lab) -> Result<(), BoxError> {
+    let server = Postgres::start(&[]);
+    let database = Database::new(&server.url(), &Authorities::System)?;
+    database.migrate().await?;
+    let ours = Collected::new(&Engine::over(lab, PostgresTable::new(database.clone()), "ledger").await?);
+    let bare = BareSql::new(&server.url(), &database).await?;
+    let rush = Arc::new(Rush::spread(10, 2_000));
+    for _ in 0..lab.rounds {
+        lab.concurrent(POSTGRES, FASTEST, &ours, &rush, WITH_POSTGRES).await?;
+        let time = lab.time;
+        lab.round(POSTGRES, BARE_SQL, &rush, async || bare.claims(&rush, time).await).await?;
+        if let Some(fastest) = lab.per_s(POSTGRES, FASTEST) {
+            let paced = Arc::new(Rush { per_s: Some(fastest / 2.0), ..Rush::spread(10, 2_000) });
+            lab.concurrent(POSTGRES, "ours on PostgreSQL, at half of that pace", &ours, &paced, WITH_POSTGRES).await?;
+        }
     }
     Ok(())
 }
