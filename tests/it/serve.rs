@@ -416,8 +416,7 @@ fn the_files_to_run_it_name_variables_that_exist() {
     let example = std::fs::read_to_string(repository("deploy/example.env")).unwrap();
     let (example, _) = example.split_once("# For deploy/compose.yaml only.").unwrap();
     let compose = std::fs::read_to_string(repository("deploy/compose.yaml")).unwrap();
-    let (_, compose) =
-        compose.split_once("\n  environment:\n").unwrap();
+    let (_, compose) = compose.split_once("\n  environment:\n").unwrap();
     let compose = compose.split("  volumes:").next().unwrap().replace(": ", "=");
     let all = [&*file, example, &compose].join("\n");
     let names: Vec<&str> =
