@@ -123,7 +123,7 @@ pub const SEGMENTS: u8 = 8;
 
 /// The ledger's table.
 pub struct Table {
-    any: AnyTable,
+    pub any: AnyTable,
     source: Arc<dyn Source>,
     pub name: String,
     /// Its name and where it is, for people.

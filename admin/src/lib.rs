@@ -1,5 +1,5 @@
 //! The operator's commands: audit the ledger, show a packet in both stores, verify its split, replay parked holds, rebuild packets in
-//! Redis. Some write and reconcile the accounts of a day, some look after the receiver of webhooks, one plans a rush. `hongbao-admin` runs them where the stores can be reached, and the function `operate` runs them inside the private network.
+//! Redis. Some write and reconcile the accounts of a day, some look after the receiver of webhooks, one plans a rush, one checks a table. `hongbao-admin` runs them where the stores can be reached, and the function `operate` runs them inside the private network.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
@@ -9,6 +9,7 @@ mod deployment;
 mod hot;
 mod journal;
 mod key;
+mod ledger_check;
 mod options;
 mod packet;
 mod parked;
@@ -97,6 +98,7 @@ async fn run_on(table: &Table, command: Command, json: bool) -> Result<Outcome, 
         Command::Who(options) => who::run(table, &options, json).await,
         Command::Key { command } => key::run(table, command, json).await,
         Command::Webhooks(options) => webhooks::run(table, options, json).await,
+        Command::LedgerCheck => ledger_check::run(table, json).await,
         _ => Err(Failed::Refused("this command does not ask the ledger only".to_owned())),
     }
 }

@@ -154,6 +154,9 @@ pub enum Command {
     Plan(Plan),
     /// Show the state of the receiver of webhooks; exits with 1 if it is disabled or failing, or if there are dead letters
     Webhooks(Webhooks),
+    /// Try whether the table keeps what the ledger needs, on items of its own, which stay there. Exits with 1 if a rule breaks, with 2
+    /// if the table does not answer
+    LedgerCheck,
 }
 
 #[derive(Debug, Subcommand)]

@@ -48,7 +48,14 @@ impl Run {
         for key in items.iter().filter_map(key_of) {
             match Name::of(&key) {
                 None => drop(leads.insert(Lead::Unknown(key))),
-                Some(Name::Receiver | Name::SoldOut(_) | Name::Sending | Name::OperatorKey | Name::CloseOrder) => {}
+                Some(
+                    Name::Receiver
+                    | Name::SoldOut(_)
+                    | Name::Sending
+                    | Name::OperatorKey
+                    | Name::CloseOrder
+                    | Name::Check,
+                ) => {}
                 Some(Name::Packet(id)) => drop(leads.insert(Lead::To(Subject::Packet(id)))),
                 Some(Name::Amounts(part)) => drop(leads.insert(Lead::Member(key, part.packet))),
                 Some(Name::Reference(_, id) | Name::Limited(.., id)) => drop(leads.insert(Lead::Member(key, id))),

@@ -36,6 +36,8 @@ pub enum Name {
     OperatorKey,
     /// An order to close packets. The packets themselves say what became of their money.
     CloseOrder,
+    /// What a check of the table left.
+    Check,
 }
 
 /// The kind of a user's item.
@@ -110,6 +112,7 @@ impl Name {
             }
             ["OPERATOR", "SENDING", at] => (Self::Sending, keys::sending(Timestamp::from_ms(at.parse().ok()?))),
             ["OPERATOR", "KEYS", hash] => (Self::OperatorKey, keys::operator_key(hash)),
+            ["CHECK", ..] => (Self::Check, key.clone()),
             _ => return None,
         };
         (spelling == *key).then_some(name)

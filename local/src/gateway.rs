@@ -50,7 +50,7 @@ pub struct Settings {
 /// Who may come in.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Entry {
-    /// Programs and pages of this machine. They are whoever they say.
+    /// Programs and pages of this machine. They are believed to be the users that they name.
     #[default]
     Believed,
     /// The same, but users have tokens.

@@ -56,7 +56,7 @@ pub struct Stack {
     table: SdkTable,
     config: Config,
     settings: gateway::Settings,
-    /// Verifies users' tokens; without it users are whoever they say.
+    /// Verifies users' tokens; without it callers are believed.
     sign_in: Option<SignIn>,
     sandbox: Option<Arc<Sandbox>>,
     webhooks: Option<Arc<Queue>>,

@@ -386,3 +386,28 @@ async fn decisions_about_sending_are_listed_with_their_reasons() {
     let listed = admin(&world, &["--json", "sending"]).await.with(0).json();
     assert_eq!((listed.as_array().unwrap().len(), &listed[0]["paused"]), (2, &json!(false)));
 }
+
+#[tokio::test]
+async fn the_check_passes_on_a_table_in_use_and_its_items_are_no_part_of_the_ledger() {
+    let world = World::single().await;
+    let process = world.process();
+    process.grab(process.send_funded(packet(&user("sam"), 1_000, 4)).await.id, &user("ann")).await.unwrap();
+    let checked = admin(&world, &["ledger-check"]).await.with(0);
+    for rule in ["creation", "claim-or-refund", "bounds", "repetition", "read-after-write", "queries", "all-or-nothing"]
+    {
+        assert_eq!(checked.line(rule), format!("{rule} ok"));
+    }
+    assert_eq!(checked.errors, format!("checking the table {} at {}\n", world.table(), world.dynamodb_url()));
+    let audited = admin(&world, &["audit", "--json"]).await.with(0).json();
+    assert_eq!((&audited["packets"], &audited["wallets"]), (&json!(1), &json!(2)));
+    let day = Timestamp::from_ms(world.now_ms()).to_string()[..10].to_owned();
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("journal").display().to_string();
+    let written = ["journal", "--unfinished", "--day-zone", "UTC", "--day", &day, "--output", &output];
+    admin(&world, &written).await.with(0);
+
+    let missing = admin(&world, &["ledger-check", "--table", "nowhere"]).await.with(2);
+    let place = format!("the table nowhere at {}", world.dynamodb_url());
+    let begins = format!("checking {place}\nerror: {place}: a store did not answer: ");
+    assert!(missing.errors.starts_with(&begins), "{missing:?}");
+}

@@ -9,12 +9,14 @@ use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use http_body_util::Full;
+use postgres_ledger::Database;
 use reqwest::{RequestBuilder, Response};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use sha2::Sha256;
+use shared::redis::Authorities;
 use shared::redis::test_server::{TestServer, poll};
 use tempfile::TempDir;
 use tests::postgres::Postgres;
@@ -290,13 +292,13 @@ async fn a_packet_goes_its_way_beside_two_processes_of_which_one_is_killed() {
 }
 
 #[tokio::test]
-async fn it_says_when_it_is_ready_and_ends_when_it_is_told_to() {
+async fn it_says_when_it_is_ready_and_ends_after_a_signal() {
     let mut place = Place::new().await;
     place.variables.push(("TRUSTED_PROXIES", "127.0.0.1".to_owned()));
     let mut serving = place.serve();
     said(serving.get("/healthz").send().await.unwrap(), 200).await;
     said(serving.get("/readyz").send().await.unwrap(), 200).await;
-    // Nobody who comes through the proxy reads figures.
+    // No stranger reads figures.
     said(serving.get("/metrics").send().await.unwrap(), 404).await;
     for path in ["/", "/_local/settle", "/_local/health"] {
         said(serving.get(path).send().await.unwrap(), 404).await;
@@ -378,6 +380,19 @@ async fn an_issuer_may_change_its_keys() {
     assert_eq!(asked(&old.0, "old").await, 401);
     let secret = serving.get("/me/wallet").bearer_auth(tokens("alice")).send().await.unwrap();
     assert_eq!(secret.status(), 401);
+}
+
+#[test]
+fn the_check_of_a_table_passes_on_postgresql() {
+    let postgres = Postgres::start(&[]);
+    let url = postgres.url();
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        shared::redis::install_crypto_provider();
+        Database::new(&url, &Authorities::System).unwrap().migrate().await.unwrap();
+    });
+    let checked =
+        Command::new(built("hongbao-admin")).arg("ledger-check").env_clear().env("DATABASE_URL", url).output().unwrap();
+    assert!(checked.status.success(), "{checked:?}");
 }
 
 /// The commands of docs/SELF-HOST.md after the installation, with its file of variables.

@@ -132,6 +132,7 @@ impl Tally {
             | Name::Sending
             | Name::OperatorKey
             | Name::CloseOrder
+            | Name::Check
             | Name::Of(_, Own::SendKey | Own::Day | Own::Won) => {
                 return Ok(());
             }

@@ -1,4 +1,4 @@
-//! What one process at a time does, whoever has the lease: settle, the daily audit and webhooks. If it dies, another one goes on when the
+//! What one process at a time does, the one that has the lease: settle, the daily audit and webhooks. If it dies, another one goes on when the
 //! lease has ended.
 
 use std::sync::Arc;

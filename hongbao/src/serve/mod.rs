@@ -66,7 +66,7 @@ pub struct ServeOptions {
     webhook_secret: Option<String>,
 }
 
-/// Serves until it is told to end.
+/// Serves until a signal ends it.
 pub async fn run(options: ServeOptions) -> anyhow::Result<()> {
     shared::logs::to_stdout_as_json(LOG_FILTER);
     let mut terminate = signal(SignalKind::terminate())?;

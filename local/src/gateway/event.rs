@@ -119,7 +119,7 @@ pub fn request(event: ApiGatewayV2httpRequest, request_id: &str) -> Request {
 }
 
 /// Replaces the authorizers, and believes everybody. The operator's routes count as signed with IAM. On other routes the header stands for a token with this
-/// `sub`, which the functions judge. Two headers are like two tokens: nobody's ([`headers`]).
+/// `sub`, which the functions judge. Two headers are like two tokens: nobody's.
 #[must_use]
 pub fn believed(raw_path: &str, headers: &HeaderMap) -> Option<ApiGatewayRequestAuthorizer> {
     if routes::is_operators(raw_path) {

@@ -71,6 +71,9 @@ pub const WITHDRAWAL_AT: &str = "AT#WITHDRAW#";
 /// The digits of a time in a timeline: enough until 2286.
 const TIME_MAX: u64 = 9_999_999_999_999;
 
+/// The beginning of the partition keys of items that `hongbao-admin ledger-check` leaves. Nothing else reads or writes them.
+pub const CHECK: &str = "CHECK#";
+
 const PACKET: &str = "PACKET#";
 const SOLD_OUT: &str = "SOLDOUT#";
 const USER: &str = "USER#";
