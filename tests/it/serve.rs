@@ -441,3 +441,171 @@ fn the_files_to_run_it_name_variables_that_exist() {
         assert!(known.contains(name), "{name}");
     }
 }
+
+/// A user of a homeserver.
+struct Member {
+    homeserver: String,
+    token: String,
+}
+
+impl Member {
+    async fn ask(&self, method: reqwest::Method, path: &str, body: &Value) -> Value {
+        let asked = reqwest::Client::new().request(method, format!("{}/_matrix/client/v3{path}", self.homeserver));
+        said(asked.bearer_auth(&self.token).json(body).send().await.unwrap(), 200).await
+    }
+
+    /// Sends an event to a room, and returns its id.
+    async fn send(&self, room: &str, kind: &str, content: &Value) -> String {
+        let path = format!("/rooms/{room}/send/{kind}/{:x}", rand::random::<u64>());
+        let sent = self.ask(reqwest::Method::PUT, &path, content).await;
+        sent["event_id"].as_str().unwrap().to_owned()
+    }
+
+    async fn say(&self, room: &str, text: &str) -> String {
+        self.send(room, "m.room.message", &json!({"msgtype": "m.text", "body": text})).await
+    }
+
+    async fn react(&self, room: &str, event: &str) {
+        let content = json!({"m.relates_to": {"rel_type": "m.annotation", "event_id": event, "key": "🧧"}});
+        self.send(room, "m.reaction", &content).await;
+    }
+
+    /// The bot's messages in a room that have this text, the newest first.
+    async fn notices(&self, room: &str, text: &str) -> Vec<Value> {
+        let found =
+            self.ask(reqwest::Method::GET, &format!("/rooms/{room}/messages?dir=b&limit=200"), &json!({})).await;
+        let of_bot = |event: &&Value| {
+            event["sender"] == "@bot:localhost"
+                && event["content"]["body"].as_str().is_some_and(|body| body.contains(text))
+        };
+        found["chunk"].as_array().unwrap().iter().filter(of_bot).cloned().collect()
+    }
+
+    /// Waits for such a message.
+    async fn notice(&self, room: &str, text: &str) -> Value {
+        poll(text, async || self.notices(room, text).await.into_iter().next()).await
+    }
+}
+
+/// A process that is killed when it is dropped.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// `examples/matrix_bot.py` in a room of a real homeserver, Synapse.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "make test-clients installs Synapse and runs it"]
+async fn a_bot_sends_packets_in_a_room_of_matrix() {
+    let place = Place::new().await;
+    let serving = place.serve();
+    let key = place.key("matrix", "users,money,read");
+    let tools = repository(".tools/matrix/bin");
+    let (folder, port) = (TempDir::new().unwrap(), shared::redis::test_server::free_port());
+    let homeserver = format!("http://127.0.0.1:{port}");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let generated = Command::new(tools.join("python"))
+        .args([
+            "-m",
+            "synapse.app.homeserver",
+            "--generate-config",
+            "--server-name",
+            "localhost",
+            "--report-stats",
+            "no",
+        ])
+        .args(["--config-path", &path("homeserver.yaml"), "--data-directory", &path("data")])
+        .output()
+        .unwrap();
+    assert!(generated.status.success(), "{generated:?}");
+    // JSON is YAML. A test's users are faster than people.
+    let quick = json!({"per_second": 1000, "burst_count": 1000});
+    let own = json!({
+        "listeners": [{"port": port, "bind_addresses": ["127.0.0.1"], "type": "http", "resources": [{"names": ["client"]}]}],
+        "registration_shared_secret": "only here", "trusted_key_servers": [],
+        "rc_message": quick, "rc_registration": quick, "rc_joins": {"local": quick}, "rc_invites": {"per_room": quick, "per_user": quick},
+        "rc_login": {"address": quick, "account": quick, "failed_attempts": quick},
+    });
+    std::fs::write(path("own.yaml"), own.to_string()).unwrap();
+    let synapse = Command::new(tools.join("python"))
+        .args([
+            "-m",
+            "synapse.app.homeserver",
+            "--config-path",
+            &path("homeserver.yaml"),
+            "--config-path",
+            &path("own.yaml"),
+        ])
+        .current_dir(folder.path())
+        .stderr(Stdio::null())
+        .spawn();
+    let _synapse = Killed(synapse.unwrap());
+    poll("Synapse", async || reqwest::get(format!("{homeserver}/_matrix/client/versions")).await.ok()).await;
+    let mut members = Vec::new();
+    for name in ["bot", "alice", "bob", "carol"] {
+        let made = Command::new(tools.join("register_new_matrix_user"))
+            .args(["--user", name, "--password", name, "--no-admin", "--shared-secret", "only here", &homeserver])
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{made:?}");
+        let login =
+            json!({"type": "m.login.password", "identifier": {"type": "m.id.user", "user": name}, "password": name});
+        let signed = reqwest::Client::new().post(format!("{homeserver}/_matrix/client/v3/login")).json(&login);
+        let signed = said(signed.send().await.unwrap(), 200).await;
+        let token = signed["access_token"].as_str().unwrap().to_owned();
+        members.push(Member { homeserver: homeserver.clone(), token });
+    }
+    let [bot, alice, bob, carol] = &members[..] else { panic!("four") };
+    let start = || {
+        let bot = Command::new("python3")
+            .arg(repository("examples/matrix_bot.py"))
+            .arg("--topup")
+            .envs([
+                ("HONGBAO_URL", &serving.url),
+                ("HONGBAO_KEY", &key),
+                ("MATRIX_URL", &homeserver),
+                ("MATRIX_TOKEN", &bot.token),
+            ])
+            .spawn();
+        Killed(bot.unwrap())
+    };
+    let running = start();
+    let guests = json!({"invite": ["@bot:localhost", "@bob:localhost", "@carol:localhost"]});
+    let room = alice.ask(reqwest::Method::POST, "/createRoom", &guests).await["room_id"].as_str().unwrap().to_owned();
+    for member in [bob, carol] {
+        member.ask(reqwest::Method::POST, &format!("/rooms/{room}/join"), &json!({})).await;
+    }
+    poll("the bot in the room", async || {
+        let joined = alice.ask(reqwest::Method::GET, &format!("/rooms/{room}/joined_members"), &json!({})).await;
+        joined["joined"].get("@bot:localhost").cloned()
+    })
+    .await;
+    alice.say(&room, "!topup 100").await;
+    alice.notice(&room, "有 100.00 元").await;
+    // It dies, reads the same again, and sends nothing twice.
+    alice.say(&room, "!hongbao 10.00 2 恭喜 发财").await;
+    let shown = alice.notice(&room, "恭喜 发财").await;
+    drop(running);
+    bob.react(&room, shown["event_id"].as_str().unwrap()).await;
+    let _running = start();
+    bob.notice(&room, "@bob:localhost 抢到").await;
+    alice.react(&room, shown["event_id"].as_str().unwrap()).await;
+    alice.notice(&room, "@alice:localhost 抢到").await;
+    carol.react(&room, shown["event_id"].as_str().unwrap()).await;
+    carol.notice(&room, "@carol:localhost 手慢了").await;
+    carol.say(&room, "!hongbao 1.00 1").await;
+    carol.notice(&room, "@carol:localhost：").await;
+    assert_eq!(alice.notices(&room, "恭喜 发财").await.len(), 1);
+    let mut sum = 0;
+    for user in ["@alice:localhost", "@bob:localhost", "@carol:localhost"] {
+        sum += serving.balance(&key, user).await.as_u64().unwrap();
+    }
+    assert_eq!(sum, 10_000);
+    let packets = serving.get("/users/@alice:localhost/packets").bearer_auth(&key).send().await.unwrap();
+    assert_eq!(said(packets, 200).await["packets"].as_array().unwrap().len(), 1);
+}
