@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::float_arithmetic)]
 
 mod loss;
+mod outage;
 mod overload;
 mod restore;
 mod users;
@@ -38,6 +39,8 @@ enum Drill {
     Restore,
     /// Redis loses everything in the middle of a rush
     Loss,
+    /// Processes of `hongbao serve`, Redis and `PostgreSQL` are killed in turn
+    Outage(outage::Options),
     /// More load than the system can serve, for a while; only if it is named
     Overload(overload::Options),
 }
@@ -58,10 +61,13 @@ async fn main() -> ExitCode {
     let size = Size { seed: seed.unwrap_or_else(|| rand::random::<u32>().into()), short };
     println!("drills with seed {}", size.seed);
     let mut violations = Vec::new();
-    for drill in only.map_or_else(|| vec![Drill::Restore, Drill::Loss], |only| vec![only]) {
+    for drill in only
+        .map_or_else(|| vec![Drill::Restore, Drill::Loss, Drill::Outage(outage::Options::default())], |only| vec![only])
+    {
         violations.extend(match drill {
             Drill::Restore => restore::run(size).await,
             Drill::Loss => loss::run(size).await,
+            Drill::Outage(options) => outage::run(size, options).await,
             Drill::Overload(options) => overload::run(&options).await,
         });
     }

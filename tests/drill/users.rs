@@ -38,8 +38,10 @@ pub struct Asked {
 
 /// The users of some processes.
 pub struct Users {
-    /// One client for each process.
+    /// One client for each process, as the operator.
     clients: Vec<Client>,
+    /// Who a user is.
+    caller: fn(&str) -> Caller,
     next: AtomicUsize,
     /// All answers.
     pub book: Mutex<Arc<Book>>,
@@ -52,11 +54,17 @@ pub struct Users {
 impl Users {
     /// Users of the processes at `urls`.
     pub fn of(urls: &[String]) -> Self {
+        Self::known_by(urls, &Caller::Nobody, |user| Caller::Local(user.to_owned()))
+    }
+
+    /// Users of processes that know them, and the operator, in other ways.
+    pub fn known_by(urls: &[String], operator: &Caller, caller: fn(&str) -> Caller) -> Self {
         let http = reqwest::Client::builder().timeout(ANSWER_WITHIN).build().unwrap();
         // This module tries again by itself, because the book wants to know of each try.
-        let client = |url: &String| Client::new(http.clone(), url, Caller::Nobody).retrying(Retries::NONE);
+        let client = |url: &String| Client::new(http.clone(), url, operator.clone()).retrying(Retries::NONE);
         Self {
             clients: urls.iter().map(client).collect(),
+            caller,
             next: AtomicUsize::new(0),
             book: Mutex::new(Arc::new(Book::new(false))),
             violations: Mutex::default(),
@@ -93,8 +101,7 @@ impl Users {
     pub async fn send(&self, sender: &str, key: &str, slips: u32, expires_in_s: u64) -> Option<String> {
         let packet = SendRequest::new(Split::Random, u64::from(slips) * 100, slips);
         let packet = SendRequest { expires_in_s: Some(expires_in_s), ..packet };
-        let caller = || Caller::Local(sender.to_owned());
-        match self.tried(async || self.any().by(caller()).send(key, &packet).await).await {
+        match self.tried(async || self.any().by((self.caller)(sender)).send(key, &packet).await).await {
             Some(Ok(sent)) => {
                 self.book().sent(&sent.packet.packet_id, sender, 0);
                 Some(sent.packet.packet_id)
@@ -121,7 +128,7 @@ impl Users {
         let (came, asked_at, mut had_unknown) = (Instant::now(), now_ms(), false);
         loop {
             let begun = Instant::now();
-            let answer = self.any().by(Caller::Local(user.to_owned())).grab(packet, None).await;
+            let answer = self.any().by((self.caller)(user)).grab(packet, None).await;
             let ended = Instant::now();
             let answer = match waits(&answer) {
                 None => answer.into(),

@@ -1,187 +1,28 @@
 //! `hongbao serve`: the program itself beside a real Redis and a real `PostgreSQL`, with keys that the real `hongbao-admin` makes.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use hmac::{Hmac, KeyInit, Mac};
 use http_body_util::Full;
 use postgres_ledger::Database;
-use reqwest::{RequestBuilder, Response};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::{Value, json};
-use sha2::Sha256;
 use shared::redis::Authorities;
 use shared::redis::test_server::{TestServer, poll};
 use tempfile::TempDir;
 use tests::postgres::Postgres;
 use tests::relay::stand_in;
+use tests::serving::{Place, SIGNS, said, token, tokens, unsigned};
 use tests::walkthrough::{Shell, blocks, console, walk_in};
 
 use crate::programs::built;
 use crate::repository;
-use crate::webhooks::{OTHER_SECRET, Receiver, SECRET};
-
-/// A secret of 32 bytes that signs users' tokens.
-const SIGNS: &[u8; 32] = b"0123456789abcdef0123456789abcdef";
-
-/// The two stores, and what all processes beside them are given.
-struct Place {
-    postgres: Postgres,
-    redis: TestServer,
-    folder: TempDir,
-    variables: Vec<(&'static str, String)>,
-}
-
-/// A running process. Dropped, it is killed.
-struct Serving {
-    child: Child,
-    url: String,
-    http: reqwest::Client,
-}
-
-impl Place {
-    async fn new() -> Self {
-        Self::with(Postgres::start(&[]), TestServer::start(&[]).await)
-    }
-
-    fn with(postgres: Postgres, redis: TestServer) -> Self {
-        let folder = TempDir::new().unwrap();
-        let keys = json!({"keys": [{"kty": "oct", "kid": "1", "k": BASE64_URL_SAFE_NO_PAD.encode(SIGNS)}]});
-        std::fs::write(folder.path().join("jwks.json"), keys.to_string()).unwrap();
-        let variables = vec![
-            ("LISTEN", "127.0.0.1:0".to_owned()),
-            ("DATABASE_URL", postgres.url()),
-            ("REDIS_URL", redis.url()),
-            ("JWKS", folder.path().join("jwks.json").display().to_string()),
-            ("JWT_ISSUER", "https://issuer.example".to_owned()),
-            ("JWT_AUDIENCE", "app".to_owned()),
-            ("SETTLE_GRACE_MS", "250".to_owned()),
-        ];
-        Self { postgres, redis, folder, variables }
-    }
-
-    /// With webhooks to a receiver.
-    fn telling(mut self, receiver: &Receiver) -> Self {
-        self.variables.push(("WEBHOOK_URL", receiver.url.clone()));
-        self.variables.push(("WEBHOOK_SECRET", format!("{SECRET},{OTHER_SECRET}")));
-        self.variables.push(("WEBHOOK_ADDRESSES", "any".to_owned()));
-        self
-    }
-
-    fn command(&self) -> Command {
-        let mut command = Command::new(built("hongbao"));
-        command.arg("serve").envs(self.variables.clone()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-    }
-
-    fn serve(&self) -> Serving {
-        let mut child = self.command().stderr(Stdio::inherit()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-        let url = loop {
-            let line = lines.next().expect("it serves");
-            let line: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("each line is JSON: {line}"));
-            if line["fields"]["message"] == "serving" {
-                break format!("http://{}", line["fields"]["address"].as_str().unwrap());
-            }
-        };
-        std::thread::spawn(move || lines.for_each(|line| eprintln!("{line}")));
-        Serving { child, url, http: reqwest::Client::new() }
-    }
-
-    fn admin(&self, arguments: &[&str]) -> Output {
-        let stores = self.variables.iter().filter(|(name, _)| ["DATABASE_URL", "REDIS_URL"].contains(name)).cloned();
-        Command::new(built("hongbao-admin")).args(arguments).env_clear().envs(stores).output().unwrap()
-    }
-
-    /// A new key of an operator.
-    fn key(&self, name: &str, rights: &str) -> String {
-        let made = self.admin(&["key", "add", name, "--rights", rights, "--json"]);
-        assert!(made.status.success(), "{made:?}");
-        let made: Value = serde_json::from_slice(&made.stdout).unwrap();
-        made["key"].as_str().unwrap().to_owned()
-    }
-}
-
-/// What is signed of a token of the issuer.
-fn unsigned(header: &Value, user: &str, with: &Value) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    let mut claims = json!({"iss": "https://issuer.example", "aud": "app", "sub": user, "exp": now + 600});
-    claims.as_object_mut().unwrap().extend(with.as_object().unwrap().clone());
-    let part = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
-    format!("{}.{}", part(header), part(&claims))
-}
-
-/// A token of the issuer, whose claims are changed by `with`.
-fn token(user: &str, with: &Value) -> String {
-    let signed = unsigned(&json!({"alg": "HS256", "kid": "1"}), user, with);
-    let signature = <Hmac<Sha256> as KeyInit>::new_from_slice(SIGNS).unwrap().chain_update(&signed).finalize();
-    format!("{signed}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature.into_bytes()))
-}
-
-fn tokens(user: &str) -> String {
-    token(user, &json!({}))
-}
-
-impl Serving {
-    fn get(&self, path: &str) -> RequestBuilder {
-        self.http.get(format!("{}{path}", self.url))
-    }
-
-    fn post(&self, path: &str) -> RequestBuilder {
-        self.http.post(format!("{}{path}", self.url))
-    }
-
-    fn put(&self, path: &str) -> RequestBuilder {
-        self.http.put(format!("{}{path}", self.url))
-    }
-
-    /// Money for a user, in the name of a key.
-    async fn fund(&self, key: &str, user: &str, amount: u64) -> Response {
-        let deposit = self.put(&format!("/wallets/{user}/deposits/d{amount}")).bearer_auth(key);
-        deposit.json(&json!({"amount": amount})).send().await.unwrap()
-    }
-
-    /// A packet of this user.
-    async fn packet(&self, user: &str, id: &str, body: &Value) -> String {
-        let sent = self.post("/packets").bearer_auth(tokens(user)).header("idempotency-key", id).json(body);
-        let sent = said(sent.send().await.unwrap(), 201).await;
-        sent["packet_id"].as_str().unwrap().to_owned()
-    }
-
-    async fn grab(&self, user: &str, packet: &str) -> Response {
-        self.post(&format!("/packets/{packet}/grab")).bearer_auth(tokens(user)).send().await.unwrap()
-    }
-
-    async fn balance(&self, key: &str, user: &str) -> Value {
-        let wallet = self.get(&format!("/wallets/{user}")).bearer_auth(key).send().await.unwrap();
-        said(wallet, 200).await["balance"].clone()
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_raw(self.child.id().try_into().unwrap()).unwrap(), signal).unwrap();
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// The body of an answer with this status.
-async fn said(answer: Response, status: u16) -> Value {
-    let (found, text) = (answer.status(), answer.text().await.unwrap());
-    assert_eq!(found, status, "{text}");
-    serde_json::from_str(&text).unwrap_or(Value::String(text))
-}
+use crate::webhooks::Receiver;
 
 #[tokio::test]
 async fn users_have_tokens_and_operators_have_keys() {
@@ -246,7 +87,7 @@ async fn users_have_tokens_and_operators_have_keys() {
 #[tokio::test]
 async fn a_packet_goes_its_way_beside_two_processes_of_which_one_is_killed() {
     let receiver = Receiver::start().await;
-    let place = Place::new().await.telling(&receiver);
+    let place = Place::new().await.telling(&receiver.url);
     let (first, second) = (place.serve(), place.serve());
     let key = place.key("shop", "money,read");
     said(first.fund(&key, "alice", 1_000).await, 201).await;
@@ -498,17 +339,12 @@ impl Drop for Killed {
     }
 }
 
-/// `examples/matrix_bot.py` in a room of a real homeserver, Synapse.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "make test-clients installs Synapse and runs it"]
-async fn a_bot_sends_packets_in_a_room_of_matrix() {
-    let place = Place::new().await;
-    let serving = place.serve();
-    let key = place.key("matrix", "users,money,read");
+/// Starts a homeserver with its data in a folder. Returns its address too.
+async fn synapse(folder: &Path) -> (String, Killed) {
     let tools = repository(".tools/matrix/bin");
-    let (folder, port) = (TempDir::new().unwrap(), shared::redis::test_server::free_port());
+    let port = shared::redis::test_server::free_port();
     let homeserver = format!("http://127.0.0.1:{port}");
-    let path = |name: &str| folder.path().join(name).display().to_string();
+    let path = |name: &str| folder.join(name).display().to_string();
     let generated = Command::new(tools.join("python"))
         .args([
             "-m",
@@ -541,11 +377,24 @@ async fn a_bot_sends_packets_in_a_room_of_matrix() {
             "--config-path",
             &path("own.yaml"),
         ])
-        .current_dir(folder.path())
+        .current_dir(folder)
         .stderr(Stdio::null())
         .spawn();
-    let _synapse = Killed(synapse.unwrap());
+    let synapse = Killed(synapse.unwrap());
     poll("Synapse", async || reqwest::get(format!("{homeserver}/_matrix/client/versions")).await.ok()).await;
+    (homeserver, synapse)
+}
+
+/// `examples/matrix_bot.py` in a room of a real homeserver, Synapse.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "make test-clients installs Synapse and runs it"]
+async fn a_bot_sends_packets_in_a_room_of_matrix() {
+    let place = Place::new().await;
+    let serving = place.serve();
+    let key = place.key("matrix", "users,money,read");
+    let folder = TempDir::new().unwrap();
+    let (homeserver, _synapse) = synapse(folder.path()).await;
+    let tools = repository(".tools/matrix/bin");
     let mut members = Vec::new();
     for name in ["bot", "alice", "bob", "carol"] {
         let made = Command::new(tools.join("register_new_matrix_user"))

@@ -21,7 +21,7 @@ pub fn auditor(world: &World) -> Auditor {
 }
 
 /// The tables of tests apply a transaction at once, so that longer waits would find no more.
-fn auditor_of(reader: Reader) -> Auditor {
+fn auditor_of(reader: impl Source + 'static) -> Auditor {
     let rereads = Rereads { pauses: vec![Duration::from_millis(5); 20], confirmations: 2 };
     Auditor::over(Arc::new(reader)).with_rereads(rereads)
 }
@@ -51,7 +51,14 @@ pub async fn audit(world: &World) -> Books {
 /// # Panics
 /// If anything is wrong.
 pub async fn audit_table(client: &Client, table: &str) -> Books {
-    let reader = Reader::new(client.clone(), table.to_owned());
+    audit_source(Reader::new(client.clone(), table.to_owned())).await
+}
+
+/// [`audit()`] of a ledger of any kind.
+///
+/// # Panics
+/// If anything is wrong.
+pub async fn audit_source(reader: impl Source + Clone + 'static) -> Books {
     let report = report_of(auditor_of(reader.clone())).await;
     assert!(report.is_balanced(), "{report:#?}");
     let (mut books, source): (_, &dyn Source) = (Books::default(), &reader);

@@ -13,10 +13,11 @@ pub mod program;
 pub mod promises;
 pub mod relay;
 pub mod rigged;
+pub mod serving;
 pub mod walkthrough;
 pub mod world;
 
-pub use books::{Books, PacketBooks, audit, audit_table};
+pub use books::{Books, PacketBooks, audit, audit_source, audit_table};
 pub use promises::Promises;
 pub use rigged::{Rig, Rigged};
 pub use world::{Process, STORE_TIMEOUT, Servers, Setup, SkewedClock, Snapshot, World, packet, user, users};
