@@ -69,7 +69,7 @@ enum Stage {
     Fsynced,
     /// As the first, with few requests in flight.
     FewInFlight,
-    /// The embedded ledger takes part, and everything has all processors.
+    /// The embedded ledger or `PostgreSQL` takes part, and everything has all processors.
     WithLedger,
 }
 
