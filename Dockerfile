@@ -16,7 +16,7 @@ WORKDIR /src
 COPY . .
 # The next build finds the packages and what was compiled before.
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/src/target \
-    cargo build --release --locked --package hongbao && cp target/release/hongbao /hongbao
+    cargo build --release --locked --package hongbao --package admin && cp target/release/hongbao target/release/hongbao-admin /
 
 FROM ${BASE_IMAGE} AS run
 RUN apt-get update \
@@ -24,7 +24,7 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --user-group --uid 10001 --no-create-home hongbao \
     && install --directory --owner hongbao --group hongbao /data
-COPY --from=build /hongbao /usr/local/bin/hongbao
+COPY --from=build /hongbao /hongbao-admin /usr/local/bin/
 USER hongbao
 VOLUME /data
 # The data folder is .local in it.

@@ -25,7 +25,7 @@ pub async fn run(table: &Table, command: KeyCommand, json: bool) -> Result<Outco
 
 /// Makes a key, and shows it: nobody can read it again.
 async fn add(ledger: &Ledger<AnyTable>, NewKey { name, rights }: NewKey, json: bool) -> Result<Outcome, Failed> {
-    if good(ledger, &name).await?.is_some() {
+    if !good(ledger, &name).await?.is_empty() {
         return Err(Failed::Refused(format!("there is a key {name}: revoke it first, or choose another name")));
     }
     let random = [System.bytes16(), System.bytes16()].concat();
@@ -60,15 +60,20 @@ async fn list(ledger: &Ledger<AnyTable>, json: bool) -> Result<Outcome, Failed> 
 }
 
 async fn revoke(ledger: &Ledger<AnyTable>, name: &str, json: bool) -> Result<Outcome, Failed> {
-    let hash = good(ledger, name).await?.ok_or_else(|| Failed::Refused(format!("there is no key {name}")))?;
-    let at = System.now();
-    ledger.revoke_operator_key(&hash, at).await?;
+    let (hashes, at) = (good(ledger, name).await?, System.now());
+    if hashes.is_empty() {
+        return Err(Failed::Refused(format!("there is no key {name}")));
+    }
+    for hash in hashes {
+        ledger.revoke_operator_key(&hash, at).await?;
+    }
     let words = || format!("the key {name} counts no more");
     Ok(Outcome::new(json, &json!({"name": name, "revoked_at": at.to_string()}), words, Exit::Good))
 }
 
-/// The hash of the key with this name that counts.
-async fn good(ledger: &Ledger<AnyTable>, name: &str) -> Result<Option<String>, Failed> {
-    let mut keys = ledger.operator_keys().await?.into_iter();
-    Ok(keys.find(|(_, key)| key.name.to_string() == name && key.revoked_at.is_none()).map(|(hash, _)| hash))
+/// The hashes of the keys with this name that count: one, unless two were made at once.
+async fn good(ledger: &Ledger<AnyTable>, name: &str) -> Result<Vec<String>, Failed> {
+    let is_good = |key: &OperatorKey| key.name.to_string() == name && key.revoked_at.is_none();
+    let keys = ledger.operator_keys().await?.into_iter();
+    Ok(keys.filter(|(_, key)| is_good(key)).map(|(hash, _)| hash).collect())
 }

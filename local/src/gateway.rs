@@ -87,8 +87,8 @@ pub trait Invoke: Send + Sync + 'static {
         ready(Ok(event::believed(arrival.path, &arrival.parts.headers)))
     }
 
-    /// Answers a request for a route that only a public program has, under overload too. A proxy passes on requests of strangers.
-    fn own(&self, _path: &str, _is_of_proxy: bool) -> impl Future<Output = Option<Response<Body>>> + Send {
+    /// Answers a request for a route that only a public program has, under overload too. What a proxy forwards is of strangers.
+    fn own(&self, _path: &str, _is_forwarded: bool) -> impl Future<Output = Option<Response<Body>>> + Send {
         ready(None)
     }
 

@@ -21,7 +21,7 @@ use tokio::time::sleep;
 /// that they seldom use one that is just closing.
 const NEXT_HEADERS_WITHIN: Duration = Duration::from_mins(2);
 /// The most connections. More wait until one ends.
-const CONNECTIONS_MAX: usize = 16_384;
+const CONNECTIONS_MAX: usize = 8_192;
 /// How long to wait when no connection can be accepted, for example without free file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 

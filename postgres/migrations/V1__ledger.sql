@@ -15,7 +15,8 @@ CREATE INDEX due ON items (due_shard, due_at, pk, sk) WHERE due_shard IS NOT NUL
 CREATE TABLE leases (
     name text PRIMARY KEY,
     holder text NOT NULL,
-    until timestamptz NOT NULL
+    until timestamptz NOT NULL,
+    note bigint NOT NULL DEFAULT 0
 );
 
 -- Changes that may be events, and are not published yet. `note_changes` writes them, once events.sql has made its triggers.
@@ -35,7 +36,8 @@ CREATE TABLE webhooks (
     body text NOT NULL,
     receives integer NOT NULL DEFAULT 0,
     visible_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    is_dead boolean NOT NULL DEFAULT false
+    is_dead boolean NOT NULL DEFAULT false,
+    at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
 CREATE INDEX ready ON webhooks (visible_at) WHERE NOT is_dead;

@@ -15,6 +15,9 @@ use crate::Database;
 use crate::failure::failed;
 use crate::table::Attributes;
 
+/// How many old changes one statement forgets.
+const FORGET_AT_ONCE: i64 = 5_000;
+
 /// A message of the queue.
 #[derive(Clone, Debug)]
 pub struct Message {
@@ -88,9 +91,24 @@ impl Events {
         self.run("DELETE FROM {schema}.webhooks WHERE id = ANY($1) AND NOT is_dead", &[&ids]).await.map(drop)
     }
 
-    /// Forgets changes that nobody published within a day, as a stream on AWS does.
+    /// How many messages are dead, and how long the oldest of the others has waited.
+    pub async fn waiting(&self) -> Result<(i64, Duration), TableError> {
+        let statement = "SELECT count(*) FILTER (WHERE is_dead),
+            coalesce(extract(epoch FROM clock_timestamp() - min(at) FILTER (WHERE NOT is_dead)), 0)::float8 FROM {schema}.webhooks";
+        let rows = self.run(statement, &[]).await?;
+        let read = |row: &Row| Ok((row.try_get(0)?, Duration::try_from_secs_f64(row.try_get(1)?).unwrap_or_default()));
+        let read: Result<(i64, Duration), tokio_postgres::Error> = rows.first().map_or(Ok((0, Duration::ZERO)), read);
+        read.map_err(|error| TableError::Refused(error.into()))
+    }
+
+    /// Forgets changes that nobody published within a week.
     pub async fn forget_old_changes(&self) -> Result<(), TableError> {
-        self.run("DELETE FROM {schema}.changes WHERE at < now() - interval '1 day'", &[]).await.map(drop)
+        let statement = "DELETE FROM {schema}.changes WHERE id IN
+            (SELECT id FROM {schema}.changes WHERE at < now() - interval '7 days' ORDER BY id LIMIT $1) RETURNING 1";
+        while self.run(statement, &[&FORGET_AT_ONCE]).await?.len()
+            == usize::try_from(FORGET_AT_ONCE).unwrap_or_default()
+        {}
+        Ok(())
     }
 
     async fn run(&self, statement: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, TableError> {

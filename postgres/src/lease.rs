@@ -33,12 +33,24 @@ impl Lease {
         self.set(time, "leases.until < clock_timestamp()").await
     }
 
-    /// Whether this process had the lease last.
-    pub async fn is_mine(&self) -> Result<bool, TableError> {
-        let statement =
-            format!("SELECT 1 FROM {}.leases WHERE name = $1 AND holder = $2", self.database.quoted_schema());
+    /// Lets nobody have the lease for some time, and leaves a note.
+    pub async fn leave(&self, time: Duration, note: i64) -> Result<(), TableError> {
+        let statement = format!(
+            "UPDATE {}.leases SET until = clock_timestamp() + $2 * interval '1 second', note = $3 WHERE name = $1",
+            self.database.quoted_schema()
+        );
+        let seconds = time.as_secs_f64();
         let mut connection = self.database.connection().await.map_err(failed)?;
-        Ok(!connection.query(timeouts::TRY, &statement, &[&self.name, &self.holder]).await?.is_empty())
+        connection.query(timeouts::TRY, &statement, &[&self.name, &seconds, &note]).await?;
+        Ok(())
+    }
+
+    /// The last note; 0 if there is none.
+    pub async fn note(&self) -> Result<i64, TableError> {
+        let statement = format!("SELECT note FROM {}.leases WHERE name = $1", self.database.quoted_schema());
+        let mut connection = self.database.connection().await.map_err(failed)?;
+        let rows = connection.query(timeouts::TRY, &statement, &[&self.name]).await?;
+        rows.first().map_or(Ok(0), |row| row.try_get(0)).map_err(|error| TableError::Refused(error.into()))
     }
 
     async fn set(&self, time: Duration, condition: &str) -> Result<bool, TableError> {

@@ -62,9 +62,9 @@ pub async fn run(size: Size, Options { minutes }: Options) -> Vec<String> {
         ids.lock().unwrap().insert(request.headers()["webhook-id"].to_str().unwrap().to_owned());
         async { Response::new(Full::default()) }
     });
-    let told_at = format!("http://{}/", address.await);
+    let webhooks_at = format!("http://{}/", address.await);
     let redis = TestServer::start(&["--appendonly", "yes"]).await;
-    let place = Place::with(Postgres::start(&[]), redis).telling(&told_at);
+    let place = Place::with(Postgres::start(&[]), redis).telling(&webhooks_at);
     let addresses: Vec<String> = (0..2).map(|_| format!("127.0.0.1:{}", free_port())).collect();
     let serving: Vec<Serving> = addresses.iter().map(|address| place.serve_at(address)).collect();
     let operator = Caller::Token(place.key("drill", "money,read"));
@@ -100,10 +100,10 @@ pub async fn run(size: Size, Options { minutes }: Options) -> Vec<String> {
     let checked = users.book().compare(&audit_source(reader.clone()).await);
     violations.extend(checked.violations);
     let arrived = arrived.lock().unwrap().clone();
-    let (told, missing) = missing(&reader, &arrived).await;
+    let (events, missing) = missing(&reader, &arrived).await;
     violations.extend(missing);
     println!(
-        "{} kills; {} promises were kept, {again} of them repeated; {} times \"no\" was true; {} claims of users without an answer; {told} events arrived",
+        "{} kills; {} promises were kept, {again} of them repeated; {} times \"no\" was true; {} claims of users without an answer; {events} events arrived",
         kills.load(Ordering::SeqCst),
         checked.promises_kept,
         checked.denials_true,

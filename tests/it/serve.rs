@@ -1,8 +1,11 @@
 //! `hongbao serve`: the program itself beside a real Redis and a real `PostgreSQL`, with keys that the real `hongbao-admin` makes.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -140,7 +143,15 @@ async fn it_says_when_it_is_ready_and_ends_after_a_signal() {
     said(serving.get("/healthz").send().await.unwrap(), 200).await;
     said(serving.get("/readyz").send().await.unwrap(), 200).await;
     // No stranger reads figures.
-    said(serving.get("/metrics").send().await.unwrap(), 404).await;
+    said(serving.get("/metrics").send().await.unwrap(), 200).await;
+    said(serving.get("/metrics").header("x-forwarded-for", "192.0.2.1").send().await.unwrap(), 404).await;
+    // A stranger's body is not waited for, so it is not kept either.
+    let mut stranger = TcpStream::connect(serving.url.trim_start_matches("http://")).unwrap();
+    stranger.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    stranger.write_all(b"POST /packets HTTP/1.1\r\nhost: x\r\ncontent-length: 2000000\r\n\r\n").unwrap();
+    let mut answer = [0; 12];
+    stranger.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 401");
     for path in ["/", "/_local/settle", "/_local/health"] {
         said(serving.get(path).send().await.unwrap(), 404).await;
     }
@@ -151,6 +162,8 @@ async fn it_says_when_it_is_ready_and_ends_after_a_signal() {
     poll("ready again", async || serving.get("/readyz").send().await.ok().filter(|answer| answer.status() == 200))
         .await;
     serving.signal(Signal::TERM);
+    // A proxy sees it in time.
+    poll("not ready", async || serving.get("/readyz").send().await.ok().filter(|answer| answer.status() == 503)).await;
     assert!(serving.child.wait().unwrap().success());
 }
 
@@ -167,6 +180,11 @@ async fn what_is_not_safe_does_not_start() {
     place.variables[1].1 = place.postgres.url();
     place.variables.push(("GRAB_ACK", "redis".to_owned()));
     refuses(&place, "appendonly must be yes");
+    place.redis =
+        TestServer::start(&["--appendonly", "yes", "--appendfsync", "always", "--no-appendfsync-on-rewrite", "yes"])
+            .await;
+    place.variables[2].1 = place.redis.url();
+    refuses(&place, "no-appendfsync-on-rewrite must be no");
     place.variables.pop();
     place.redis = TestServer::start(&["--maxmemory-policy", "allkeys-lru"]).await;
     place.variables[2].1 = place.redis.url();
@@ -178,6 +196,8 @@ async fn what_is_not_safe_does_not_start() {
         std::fs::write(&file, keys.to_string()).unwrap();
         refuses(&place, "keys of tokens");
     }
+    place.variables[3].1 = "http://issuer.example/keys?k=secret".to_owned();
+    refuses(&place, "by https");
     place.variables.remove(3);
     refuses(&place, "--jwks");
 }
@@ -252,6 +272,7 @@ async fn the_page_about_ones_own_server_works() {
     let programs = built("hongbao").parent().unwrap().to_str().unwrap().to_owned();
     let path = format!("{programs}:{}:{}", tests::postgres::programs().display(), std::env::var("PATH").unwrap());
     let restored = place.postgres.url().replace("/postgres", "/restored");
+    place.postgres.psql("CREATE DATABASE restored");
     let folder = place.folder.path().to_str().unwrap();
     let mut variables: Vec<(&str, &str)> = place.variables.iter().map(|(name, value)| (*name, &**value)).collect();
     variables.extend([("HONGBAO", &*serving.url), ("PATH", &path), ("RESTORED_URL", &restored)]);
@@ -273,7 +294,7 @@ fn the_files_to_run_it_name_variables_that_exist() {
     let (example, _) = example.split_once("# For deploy/compose.yaml only.").unwrap();
     let compose = std::fs::read_to_string(repository("deploy/compose.yaml")).unwrap();
     let (_, compose) = compose.split_once("\n  environment:\n").unwrap();
-    let compose = compose.split("  volumes:").next().unwrap().replace(": ", "=");
+    let compose = compose.split("  # For keys").next().unwrap().replace(": ", "=");
     let all = [&*file, example, &compose].join("\n");
     let names: Vec<&str> =
         all.lines().filter_map(|line| Some(line.trim().trim_start_matches('#').split_once('=')?.0)).collect();

@@ -76,8 +76,8 @@ async fn audits(engine: Arc<Engine>, publishes: bool) {
     loop {
         match lease.take_if_over(AUDIT_MAX).await {
             Ok(true) => match audit(&engine, &auditor, publishes).await {
-                Ok(()) => {
-                    if let Err(error) = lease.take(AUDIT_EVERY).await {
+                Ok(imbalances) => {
+                    if let Err(error) = lease.leave(AUDIT_EVERY, imbalances).await {
                         tracing::warn!(error = error.chain(), "the next audit comes early");
                     }
                 }
@@ -86,19 +86,22 @@ async fn audits(engine: Arc<Engine>, publishes: bool) {
                     tracing::error!(error = format!("{error:#}"), "the audit failed");
                 }
             },
-            Ok(false) if lease.is_mine().await.unwrap_or(true) => {}
-            // That of another process counts.
-            Ok(false) => metrics::forget("Audit"),
+            Ok(false) => {}
             Err(error) => tracing::warn!(error = error.chain(), "a lease can't be taken"),
+        }
+        // Each process says what the last audit found, which may have run in another one, or before a restart.
+        match lease.note().await {
+            Ok(imbalances) => metrics::found(imbalances),
+            Err(error) => tracing::warn!(error = error.chain(), "the result of the last audit can't be read"),
         }
         sleep(AUDIT_LOOK).await;
     }
 }
 
-/// Audits the movements of a day and a little more. Forgets changes of which nobody publishes events.
-async fn audit(engine: &Engine, auditor: &Auditor, publishes: bool) -> anyhow::Result<()> {
-    if !publishes {
-        Events::new(engine.database.clone()).forget_old_changes().await?;
+/// Audits the movements of a day and a little more, and returns how much is wrong. Forgets changes of which nobody publishes events.
+async fn audit(engine: &Engine, auditor: &Auditor, publishes: bool) -> anyhow::Result<i64> {
+    if !publishes && let Err(error) = Events::new(engine.database.clone()).forget_old_changes().await {
+        tracing::warn!(error = error.chain(), "old changes are not forgotten");
     }
     let (begun, now) = (Instant::now(), System.now());
     let answer = audit_function::handle(auditor, audit_function::Event::default(), now.ms(), begun + AUDIT_MAX).await?;
@@ -106,21 +109,29 @@ async fn audit(engine: &Engine, auditor: &Auditor, publishes: bool) -> anyhow::R
     for imbalance in &answer.report.imbalances {
         tracing::error!(?imbalance, "the ledger does not balance");
     }
-    Ok(())
+    Ok(i64::try_from(answer.report.imbalance_count).unwrap_or(i64::MAX))
 }
 
 async fn deliver(engine: Arc<Engine>, delivery: Arc<Delivery>) {
     let lease = Lease::new(engine.database.clone(), "webhooks");
     let mut batches = JoinSet::new();
+    let mut looked = Instant::now();
     loop {
         if batches.len() >= BATCHES_AT_ONCE {
             batches.join_next().await;
         }
         while batches.try_join_next().is_some() {}
         if !has(&lease).await {
-            metrics::forget("Webhook");
+            metrics::waiting(0, Duration::ZERO);
             sleep(PAUSE).await;
             continue;
+        }
+        if looked.elapsed() >= SETTLE_EVERY {
+            looked = Instant::now();
+            match delivery.waiting().await {
+                Ok((dead, age)) => metrics::waiting(dead, age),
+                Err(error) => tracing::warn!(error = error.chain(), "the queue of webhooks can't be read"),
+            }
         }
         let done = async { Ok::<_, shared::ports::TableError>((delivery.publish().await?, delivery.receive().await?)) };
         match done.await {
@@ -128,7 +139,7 @@ async fn deliver(engine: Arc<Engine>, delivery: Arc<Delivery>) {
             Ok((_, batch)) if batch.records.is_empty() => {}
             Ok((_, batch)) => {
                 let (engine, delivery) = (Arc::clone(&engine), Arc::clone(&delivery));
-                batches.spawn(async move { delivery.deliver(&engine.ledger, batch, &engine.table).await });
+                batches.spawn(async move { delivery.deliver(&engine.ledger, batch).await });
             }
             Err(error) => {
                 metrics::failed("webhooks");

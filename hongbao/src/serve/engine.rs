@@ -130,12 +130,12 @@ impl Invoke for Engine {
         Ok(self.sign_in.subject(&arrival.parts.headers).await.map(event::of_user))
     }
 
-    async fn own(&self, path: &str, is_of_proxy: bool) -> Option<Response<Body>> {
+    async fn own(&self, path: &str, is_forwarded: bool) -> Option<Response<Body>> {
         match path {
             "/healthz" => Some(answer(StatusCode::OK, "application/json", json!({"status": "ok"}).to_string())),
             "/readyz" => Some(self.is_ready().await),
             // Strangers need not know how much is grabbed.
-            "/metrics" if !is_of_proxy => Some(self.metrics()),
+            "/metrics" if !is_forwarded => Some(self.metrics()),
             _ => None,
         }
     }

@@ -11,7 +11,7 @@ use publish::Message;
 use shared::config::{Config, WebhookAddresses};
 use shared::events::batch::Batch;
 use shared::ledger::Ledger;
-use shared::ports::{Clock, System, TableError};
+use shared::ports::{System, TableError};
 use shared::secret::Secret;
 
 use super::{ServeOptions, metrics};
@@ -63,6 +63,11 @@ impl Delivery {
         Ok(!changes.is_empty())
     }
 
+    /// How many messages are dead, and how long the oldest of the others has waited.
+    pub async fn waiting(&self) -> Result<(i64, Duration), TableError> {
+        self.events.waiting().await
+    }
+
     /// Takes a batch of messages from the queue.
     pub async fn receive(&self) -> Result<Batch<Queued>, TableError> {
         let received = self.events.receive(BATCH, HIDDEN).await?.into_iter().map(|message| Queued {
@@ -75,13 +80,10 @@ impl Delivery {
     }
 
     /// Delivers a batch, and deletes what was delivered.
-    pub async fn deliver(&self, ledger: &Ledger<PostgresTable>, batch: Batch<Queued>, table: &str) {
+    pub async fn deliver(&self, ledger: &Ledger<PostgresTable>, batch: Batch<Queued>) {
         let ids: Vec<String> = batch.records.iter().map(|queued| queued.message_id.clone()).collect();
         let handled = notify::handle(&self.webhook, ledger, self, batch, &System).await;
-        match handled.metric(table, System.now()) {
-            Some(line) => metrics::record(&line),
-            None => metrics::forget("Webhook"),
-        }
+        metrics::disabled(handled.is_disabled);
         let stays = &handled.answer.batch_item_failures;
         let delivered = ids.iter().filter(|id| stays.iter().all(|failure| failure.item_identifier != **id));
         let delivered: Vec<&str> = delivered.map(String::as_str).collect();

@@ -11,19 +11,16 @@ use serde_json::Value;
 /// The bounds of histograms, in seconds.
 const BUCKETS: [f64; 13] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0];
 /// What says how something is, and not how often something happened.
-pub const GAUGES: [&str; 12] = [
+const GAUGES: [&str; 9] = [
     "DueAge",
     "PendingAge",
     "OutboxDepth",
     "OutboxAge",
-    "AuditImbalances",
     "AuditUnjudged",
     "AuditPackets",
     "AuditWallets",
     "AuditDuration",
     "AuditUnfinished",
-    "WebhookAge",
-    "WebhooksDisabled",
 ];
 
 /// From now on metrics are kept for Prometheus.
@@ -36,6 +33,22 @@ pub fn install() -> anyhow::Result<PrometheusHandle> {
 pub fn answered(function: &'static str, status: u16, took: Duration) {
     counter!("hongbao_requests_total", "function" => function, "status" => status.to_string()).increment(1);
     histogram!("hongbao_request_seconds", "function" => function).record(took);
+}
+
+/// Says how much the last audit found wrong.
+pub fn found(imbalances: i64) {
+    gauge!("hongbao_audit_imbalances").set(f64::from(i32::try_from(imbalances).unwrap_or(i32::MAX)));
+}
+
+/// Says how many webhooks are dead, and how long the oldest of the others has waited.
+pub fn waiting(dead: i64, age: Duration) {
+    gauge!("hongbao_dead_webhooks").set(f64::from(i32::try_from(dead).unwrap_or(i32::MAX)));
+    gauge!("hongbao_webhook_age_seconds").set(age.as_secs_f64());
+}
+
+/// Says whether the receiver of webhooks is disabled.
+pub fn disabled(is_disabled: bool) {
+    gauge!("hongbao_webhooks_disabled").set(f64::from(u8::from(is_disabled)));
 }
 
 /// Counts a duty that failed.

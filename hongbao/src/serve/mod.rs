@@ -23,6 +23,8 @@ use shared::redis::{Authorities, Call, Connection};
 use shared::wiring;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use crate::either;
 use engine::Engine;
@@ -32,6 +34,8 @@ use events::Delivery;
 const LOG_FILTER: &str = "info,tokio_postgres=warn,refinery_core=warn";
 /// Concurrent requests. Beyond that the stores would only be slower.
 const REQUESTS_AT_ONCE: usize = 1_000;
+/// How long a proxy takes to see that this process is ending.
+const NOTICED_WITHIN: Duration = Duration::from_secs(5);
 /// How long unfinished requests may take at the end.
 const REQUESTS_END_WITHIN: Duration = Duration::from_secs(15);
 
@@ -62,7 +66,7 @@ pub struct ServeOptions {
     webhook_url: Option<String>,
 
     /// The secret that signs webhooks, whsec_ and the base64 of at least 24 bytes; several, separated by commas, each sign
-    #[arg(long, value_name = "SECRET", env = "WEBHOOK_SECRET", hide_env_values = true)]
+    #[arg(long, value_name = "SECRET", env = "WEBHOOK_SECRET", hide_env_values = true, requires = "webhook_url")]
     webhook_secret: Option<String>,
 }
 
@@ -75,8 +79,18 @@ pub async fn run(options: ServeOptions) -> anyhow::Result<()> {
         running = Running::start(options) => running?,
         () = either(&mut terminate, &mut interrupt) => return Ok(()),
     };
-    either(&mut terminate, &mut interrupt).await;
-    running.stop().await;
+    let Running { engine, gateway, mut duties } = running;
+    tokio::select! {
+        () = either(&mut terminate, &mut interrupt) => {}
+        // None ends by itself. Without it this process would look well, and refund nothing.
+        ended = duties.join_next() => bail!("a duty has ended: {ended:?}"),
+    }
+    tracing::info!("ending");
+    engine.drain();
+    sleep(NOTICED_WITHIN).await;
+    // Requests end that have begun. What a duty had begun, another process does again.
+    gateway.stop(REQUESTS_END_WITHIN).await;
+    tracing::info!("ended");
     Ok(())
 }
 
@@ -84,7 +98,7 @@ struct Running {
     engine: Arc<Engine>,
     gateway: Gateway,
     /// They end with it.
-    _duties: tokio::task::JoinSet<()>,
+    duties: JoinSet<()>,
 }
 
 impl Running {
@@ -116,15 +130,7 @@ impl Running {
         let limiter = Permits::new(REQUESTS_AT_ONCE);
         let gateway = Gateway::serve(listener, Arc::clone(&engine), limiter).with_context(unusable)?;
         tracing::info!(address = %gateway.address(), version = env!("CARGO_PKG_VERSION"), "serving");
-        Ok(Self { engine, gateway, _duties: duties })
-    }
-
-    /// Lets requests end that have begun. What a duty had begun, another process does again.
-    async fn stop(self) {
-        tracing::info!("ending");
-        self.engine.drain();
-        self.gateway.stop(REQUESTS_END_WITHIN).await;
-        tracing::info!("ended");
+        Ok(Self { engine, gateway, duties })
     }
 }
 
@@ -139,7 +145,7 @@ async fn check_redis(redis: &Connection, ack: AckMode) -> anyhow::Result<()> {
         );
     }
     if ack == AckMode::Redis {
-        for (name, wanted) in [("appendonly", "yes"), ("appendfsync", "always")] {
+        for (name, wanted) in [("appendonly", "yes"), ("appendfsync", "always"), ("no-appendfsync-on-rewrite", "no")] {
             let call = Call::from(cmd("CONFIG")).arg("GET").arg(name);
             let found: HashMap<String, String> = redis.run(&call).await.context(unreachable)?;
             let value = found.get(name).map_or("unknown", String::as_str);

@@ -1,3 +1,4 @@
+use std::error::Error;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -33,6 +34,10 @@ pub const BODY_BYTES_MAX: usize = 1 << 20;
 const BODY_BYTES_READ: usize = 32 << 20;
 /// How long the whole body of a request may take.
 const BODY_WITHIN: Duration = Duration::from_secs(10);
+
+/// The headers that proxies add.
+const FORWARDED_FOR: &str = "x-forwarded-for";
+const FORWARDED: &str = "forwarded";
 
 const HEALTH: &str = "/_local/health";
 const FAULT: &str = "A fault of the sandbox: --faults or /_local/faults asked for it.";
@@ -175,17 +180,31 @@ async fn answer<S: Invoke>(
             "The path and query are too long for every route.",
         ));
     };
-    let peer = parts.extensions.get().map_or(Ipv4Addr::UNSPECIFIED.into(), SocketAddr::ip);
-    let is_of_proxy = shared.settings.proxies.contains(&peer);
+    let peer =
+        parts.extensions.get().map_or(Ipv4Addr::UNSPECIFIED.into(), |peer: &SocketAddr| peer.ip().to_canonical());
+    let is_of_proxy = shared.settings.proxies.iter().any(|proxy| proxy.to_canonical() == peer);
+    let is_forwarded = [FORWARDED_FOR, FORWARDED].iter().any(|name| parts.headers.contains_key(*name));
+    let caller = if is_of_proxy { forwarded_for(&parts).unwrap_or(peer) } else { peer };
     if entry == Entry::Public
-        && let Some(answer) = shared.stack.own(&raw_path, is_of_proxy).await
+        && let Some(answer) = shared.stack.own(&raw_path, is_forwarded).await
     {
         return Ok(answer);
     }
-    // Before the permit, as on AWS: a function runs once its event is complete. So a slow body keeps nobody waiting.
-    let body = match read(request_id, body).await {
-        Ok(body) => body,
-        Err(problem) => return Ok(problem),
+    let matched = routes::find(parts.method.as_str(), &raw_path);
+    let arrival = Arrival { parts: &parts, path: &raw_path, operation: matched.operation, caller, request_id };
+    let authorizer = match shared.stack.authorize(arrival).await {
+        Ok(authorizer) => authorizer,
+        Err(answer) => return Ok(answer),
+    };
+    // Before the permit, as on AWS: a function runs once its event is complete. So a slow body keeps nobody waiting. A stranger's
+    // body is not read: many large ones would fill the memory.
+    let body = if entry == Entry::Public && authorizer.is_none() {
+        Bytes::new()
+    } else {
+        match read(request_id, body).await {
+            Ok(body) => body,
+            Err(problem) => return Ok(problem),
+        }
     };
     let Ok(permit) = shared.limiter.acquire().await else { return Ok(problem::too_many_requests()) };
     if entry != Entry::Public && own::is_own(&raw_path) {
@@ -197,7 +216,6 @@ async fn answer<S: Invoke>(
     {
         return Ok(file);
     }
-    let matched = routes::find(parts.method.as_str(), &raw_path);
     let fate = shared.stack.sandbox().map(|sandbox| {
         if let Some(id) = sandbox.begin() {
             *request_id = id;
@@ -210,12 +228,6 @@ async fn answer<S: Invoke>(
         return Ok(problem::unavailable(request_id, FAULT));
     }
     let function = matched.function;
-    let caller = if is_of_proxy { forwarded_for(&parts).unwrap_or(peer) } else { peer };
-    let arrival = Arrival { parts: &parts, path: &raw_path, operation: matched.operation, caller, request_id };
-    let authorizer = match shared.stack.authorize(arrival).await {
-        Ok(authorizer) => authorizer,
-        Err(answer) => return Ok(answer),
-    };
     let believes_users = entry == Entry::Believed;
     let base_path = &shared.settings.base_path;
     let origin = Origin { server: shared.address, base_path, request_id, believes_users };
@@ -235,8 +247,8 @@ async fn answer<S: Invoke>(
 
 /// The address that the nearest proxy saw: the last one, because all before it can be a client's own words.
 fn forwarded_for(parts: &Parts) -> Option<IpAddr> {
-    let last = parts.headers.get_all("x-forwarded-for").iter().next_back()?.to_str().ok()?;
-    last.rsplit(',').next()?.trim().parse().ok()
+    let last = parts.headers.get_all(FORWARDED_FOR).iter().next_back()?.to_str().ok()?;
+    last.rsplit(',').next()?.trim().parse().ok().map(|address: IpAddr| address.to_canonical())
 }
 
 /// Runs a call to its end in a task of its own, like Lambda. A client that disconnects, or a panic in the call, affects
@@ -269,7 +281,7 @@ where
 /// The whole body, or the problem with it.
 async fn read(request_id: &str, body: Incoming) -> Result<Bytes, Response<Body>> {
     let too_large = || problem::of(request_id, Code::PayloadTooLarge, "The body is too large for every route.");
-    match timeout(BODY_WITHIN, Limited::new(body, BODY_BYTES_READ).collect()).await {
+    match timeout(BODY_WITHIN, kept(Limited::new(body, BODY_BYTES_READ))).await {
         Err(_) => Err(problem::own(
             request_id,
             StatusCode::REQUEST_TIMEOUT,
@@ -278,8 +290,21 @@ async fn read(request_id: &str, body: Incoming) -> Result<Bytes, Response<Body>>
         )),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
         Ok(Err(_)) => Err(problem::of(request_id, Code::InvalidRequest, "The body cannot be read.")),
-        Ok(Ok(body)) => Some(body.to_bytes()).filter(|bytes| bytes.len() <= BODY_BYTES_MAX).ok_or_else(too_large),
+        Ok(Ok(body)) => body.ok_or_else(too_large),
     }
+}
+
+/// The whole body, or nothing of it if it is too large. The rest of that is read and not kept.
+async fn kept(mut body: Limited<Incoming>) -> Result<Option<Bytes>, Box<dyn Error + Send + Sync>> {
+    let mut kept = Some(Vec::new());
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame?.into_data() else { continue };
+        kept = kept.filter(|kept| kept.len() + data.len() <= BODY_BYTES_MAX);
+        if let Some(kept) = &mut kept {
+            kept.extend_from_slice(&data);
+        }
+    }
+    Ok(kept.map(Bytes::from))
 }
 
 fn to_hyper(response: Response<Body>) -> Response<Full<Bytes>> {

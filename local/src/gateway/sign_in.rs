@@ -1,5 +1,6 @@
 //! Tokens of an issuer (`OpenID` Connect, or any other that signs JWTs), verified as API Gateway's authorizer does.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -88,12 +89,20 @@ impl SignIn {
         let SignInOptions { jwks: Some(jwks), issuer: Some(issuer), audience } = options else { return Ok(None) };
         shared::jws::use_ring();
         let source = if jwks.starts_with("https://") || jwks.starts_with("http://") {
+            let url: Uri = jwks.parse().context("--jwks")?;
+            let host = url.host().unwrap_or_default().trim_matches(['[', ']']);
+            let is_here = host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
+            // Everybody on the way could put their own keys in.
+            ensure!(is_here || url.scheme_str() == Some("https"), "the keys of tokens must come by https");
             let tls = HttpsConnectorBuilder::new().with_native_roots()?.https_or_http().enable_http1().build();
-            Source::Url(jwks.parse().context("--jwks")?, Box::new(Client::builder(TokioExecutor::new()).build(tls)))
+            Source::Url(url, Box::new(Client::builder(TokioExecutor::new()).build(tls)))
         } else {
             Source::File(jwks.into())
         };
-        let keys = source.read().await.with_context(|| format!("the keys of tokens can't be read: {jwks}"))?;
+        let keys = source.read().await.with_context(|| {
+            // What follows may be a secret.
+            format!("the keys of tokens can't be read: {}", jwks.split('?').next().unwrap_or_default())
+        })?;
         let known = Mutex::new(Known { keys: Arc::new(keys), read_at: Instant::now() });
         let (issuer, audiences) = (issuer.clone(), audience.clone());
         Ok(Some(Self { issuer, audiences, source: Arc::new(source), known, reads: SingleFlight::default() }))
