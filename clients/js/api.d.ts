@@ -1680,7 +1680,7 @@ export interface components {
             /** @description Who signed the first request */
             by?: components["schemas"]["Signer"];
         };
-        /** @description The principal who signed, as IAM names it. Movements of older versions don't have it */
+        /** @description The principal who signed, as IAM names it, or the name of an operator's key. Movements of older versions don't have it */
         Signer: string;
         /** @description Refunded slips of an expired or closed packet. A large packet is refunded in several movements */
         RefundMovement: {
