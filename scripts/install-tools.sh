@@ -193,7 +193,7 @@ from_pypi() { python_in "$3" "$2" "$1==$2"; }
 sam() { from_pypi aws-sam-cli "$SAM_VERSION" sam; }
 schemathesis() { from_pypi schemathesis "$SCHEMATHESIS_VERSION" schemathesis; }
 # The homeserver of the test of examples/matrix_bot.py.
-matrix() { from_pypi matrix "$SYNAPSE_VERSION" matrix-synapse; }
+matrix() { from_pypi matrix-synapse "$SYNAPSE_VERSION" matrix; }
 checkov() { from_pypi checkov "$CHECKOV_VERSION" checkov; }
 # python_for NAME FOLDER: what the tests in this folder require.
 python_for() {

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use audit::{Only, Page, Range, ReadError, Source};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -5,6 +7,7 @@ use serde_dynamo::AttributeValue;
 use shared::ledger::keys::{DUE_SHARD, PK, SK};
 use shared::ports::{Item, Key, TableError};
 use shared::timeouts;
+use tokio::time::sleep;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
@@ -14,6 +17,9 @@ use crate::table::{after_all, bigint, item, read_all};
 
 /// Rows of one statement.
 const PAGE: i64 = 500;
+/// How often a page is read at most, and the pause after the first time.
+const TRIES: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// The key of a row, and its item if that is wanted.
 type Read = Result<(Key, Option<Item>), tokio_postgres::Error>;
@@ -113,7 +119,18 @@ fn key_if_wanted(row: &Row) -> Read {
 }
 
 impl Source for PostgresReader {
+    /// Tries again: an audit reads many pages, and one that comes late must not end it.
     fn scan<'a>(&'a self, range: &'a Range, after: Option<&'a Key>) -> BoxFuture<'a, Result<Page, ReadError>> {
-        self.page(range, after).boxed()
+        async move {
+            for tries in 1..TRIES {
+                match self.page(range, after).await {
+                    Err(error) => tracing::debug!(error = shared::error_chain(&error), tries, "a page is read again"),
+                    page => return page,
+                }
+                sleep(PAUSE * tries).await;
+            }
+            self.page(range, after).await
+        }
+        .boxed()
     }
 }

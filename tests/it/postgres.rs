@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use postgres_ledger::{Database, PostgresTable};
+use audit::{Only, Source};
+use futures::TryStreamExt;
+use postgres_ledger::{Database, PostgresReader, PostgresTable};
 use serde_dynamo::AttributeValue;
 use shared::ports::{Item, Key, Query, Table, TransactError, Write};
 use shared::redis::Authorities;
@@ -139,4 +141,20 @@ async fn a_held_lock_delays_no_other_transaction_for_long() {
     }
     assert!(!holder.is_finished(), "all have their answer while the lock is held");
     holder.join().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_audit_goes_on_after_a_restart_of_the_database() {
+    let mut server = Postgres::start(&[]);
+    shared::redis::install_crypto_provider();
+    let database = Database::new(&server.url(), &Authorities::System).unwrap();
+    database.migrate().await.unwrap();
+    PostgresTable::new(database.clone()).transact(&both(1, 1), "").await.unwrap();
+    server.kill();
+    let reading = tokio::spawn(async move {
+        let source: &dyn Source = &PostgresReader::new(database);
+        source.all(1, Only::Whole).try_concat().await.unwrap().len()
+    });
+    tokio::task::block_in_place(|| server.restart());
+    assert_eq!(reading.await.unwrap(), 2);
 }

@@ -23,6 +23,8 @@ const LEASE: Duration = Duration::from_secs(15);
 const AUDIT_EVERY: Duration = Duration::from_hours(24);
 /// How long an audit may take before another process begins one.
 const AUDIT_MAX: Duration = Duration::from_hours(2);
+/// When an audit begins again that failed.
+const AUDIT_AGAIN: Duration = Duration::from_mins(10);
 /// How often a process looks whether an audit is due.
 const AUDIT_LOOK: Duration = Duration::from_mins(1);
 /// The pause between two looks at an empty queue.
@@ -84,6 +86,8 @@ async fn audits(engine: Arc<Engine>, publishes: bool) {
                 Err(error) => {
                     metrics::failed("audit");
                     tracing::error!(error = format!("{error:#}"), "the audit failed");
+                    // Whatever becomes of this, the next one comes when the lease ends.
+                    let _ = lease.take(AUDIT_AGAIN).await;
                 }
             },
             Ok(false) => {}
