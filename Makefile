@@ -125,7 +125,7 @@ test-clients: ## Pack both clients, make others with common generators, and run 
 	rm -rf target/python && mkdir -p target/python
 	cd target/python && PATH="$(CURDIR)/.tools/clients/bin:$$PATH" openapi-python-client generate --path ../../openapi.yaml --fail-on-warning
 	npm --prefix tests/web run --silent test:clients
-	cargo test -p tests --test it -- --ignored --exact serve::a_bot_sends_packets_in_a_room_of_matrix
+	cargo test --workspace --test it -- --ignored --exact serve::a_bot_sends_packets_in_a_room_of_matrix
 
 # make test-aws ARGS="-k roles"
 test-aws: ## Deploy the templates to an emulator and compare them with the code
