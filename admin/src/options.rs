@@ -82,7 +82,7 @@ pub struct Deployment {
 }
 
 impl Deployment {
-    /// Whether the ledger is on AWS, which knows who asks.
+    /// Whether the ledger is on AWS. There each caller has a name.
     #[must_use]
     pub const fn is_on_aws(&self) -> bool {
         self.dynamodb_url.is_none() && self.database_url.is_none()

@@ -65,7 +65,7 @@ async fn users_have_tokens_and_operators_have_keys() {
     let movements = serving.get("/wallets/alice/movements").bearer_auth(&read).send().await.unwrap();
     assert_eq!(said(movements, 200).await["movements"][0]["by"], "ann");
 
-    // Who guesses must wait. Who has a good key need not.
+    // Somebody who guesses must wait. An operator with a good key need not.
     let mut guesses = Vec::new();
     for guess in 0..25 {
         let asked = serving.get("/wallets/alice").bearer_auth(format!("hb_{guess}")).send().await.unwrap();
@@ -377,6 +377,8 @@ async fn synapse(folder: &Path) -> (String, Killed) {
             "no",
         ])
         .args(["--config-path", &path("homeserver.yaml"), "--data-directory", &path("data")])
+        // Its log goes where this runs.
+        .current_dir(folder)
         .output()
         .unwrap();
     assert!(generated.status.success(), "{generated:?}");

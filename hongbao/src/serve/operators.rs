@@ -78,7 +78,7 @@ impl Operators {
     }
 }
 
-/// Who has one address of IPv6 mostly has all of its /64.
+/// The addresses that count as one: the owner of one address of IPv6 mostly has all of its /64.
 fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
