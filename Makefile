@@ -190,7 +190,7 @@ chaos: ## Kill processes and stores under load, then check the ledger
 # make drill ARGS="restore", loss, "outage --minutes 20", or "overload --times 10 --seconds 60"; ARGS="--seed 7" repeats the choices of a run. CI uses
 # PROFILE=dev, the build of its tests, with ARGS="--short".
 drill: PROFILE ?= measured
-drill: DRILL = $(if $(filter dev,$(PROFILE)),--workspace --bins,-p hongbao -p admin -p tests --no-default-features --bin hongbao --bin hongbao-admin --bin drill)
+drill: DRILL = $(if $(filter dev,$(PROFILE)),--workspace --bins,-p hongbao -p admin -p tests --no-default-features --features admin/postgres --bin hongbao --bin hongbao-admin --bin drill)
 drill: ## Restore the table, lose Redis, kill everything beside PostgreSQL; then check the ledger
 	@scripts/install-tools.sh && scripts/install-tools.sh postgres
 	cargo build --profile $(PROFILE) $(DRILL)
