@@ -2,10 +2,8 @@
 //! receive on AWS, and the functions' answers into HTTP responses.
 
 pub mod event;
-pub mod names;
 mod own;
 pub mod page;
-pub mod problem;
 pub mod routes;
 mod server;
 pub mod sign_in;
@@ -28,7 +26,8 @@ use shared::service::RunReport;
 
 use crate::sandbox::Sandbox;
 
-pub use server::{BODY_BYTES_MAX, Gateway};
+pub use pages::{names, problem};
+pub use server::Gateway;
 
 /// What the gateway does otherwise than in a plain stack, and what the page shows.
 #[derive(Clone, Debug, Default)]

@@ -9,7 +9,6 @@ pub mod data_dir;
 pub mod dynamodb;
 pub mod functions;
 pub mod gateway;
-mod http_server;
 pub mod ledger_file;
 pub mod options;
 pub mod redis_server;

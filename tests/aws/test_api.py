@@ -1,4 +1,4 @@
-"""The deployed API agrees with openapi.yaml. S3 and CloudFront serve the page as the local stack does (local/src/gateway/page.rs)."""
+"""The deployed API agrees with openapi.yaml. S3 and CloudFront serve the page as the local stack does (pages/src/files.rs)."""
 
 import json
 import re
@@ -248,7 +248,7 @@ def distribution(stack):
 
 @pytest.fixture(scope="module")
 def page(repository):
-    return (repository / "local/src/gateway/page.rs").read_text()
+    return (repository / "pages/src/files.rs").read_text()
 
 
 def test_the_apis_paths_go_to_the_api_and_all_others_are_files(stack, distribution, operations):

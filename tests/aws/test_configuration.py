@@ -267,7 +267,7 @@ def test_the_build_gets_every_member_of_the_workspace_and_nothing_else_that_is_l
     members = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["members"]
     assert {member.split("/")[0] for member in members} | {"Cargo.toml", "Cargo.lock"} <= kept
     # The local stack embeds the page and the client.
-    embedded = re.findall(r'#\[folder = "\.\./(.+?)"\]', (ROOT / "local/src/gateway/page.rs").read_text())
+    embedded = re.findall(r'#\[folder = "\.\./(.+?)"\]', (ROOT / "pages/src/files.rs").read_text())
     assert embedded and {folder.split("/")[0] for folder in embedded} <= kept
     assert {"**/node_modules", "**/target"} <= set(rules)
 

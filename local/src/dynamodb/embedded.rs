@@ -9,12 +9,11 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};
+use pages::http_server;
+use pages::names::Names;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::TcpListener;
-
-use crate::gateway::names::Names;
-use crate::http_server;
 
 /// The largest body that `DynamoDB` takes.
 const BODY_BYTES_MAX: usize = 16 << 20;

@@ -17,7 +17,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
 
-use crate::gateway::names::Names;
+use pages::names::Names;
 
 /// Relays connections to the server at `upstream` (host and port) until it is dropped.
 pub async fn serve(listener: TcpListener, upstream: &str) -> io::Result<()> {

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderValue;
-use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{Method, Response};
 use hyper::body::Bytes;
 use lambda_http::Body;
-use serde::{Deserialize, Serialize};
+use pages::body::json_response;
+use pages::problem;
+use serde::Deserialize;
 use serde_json::json;
 use shared::http::{Code, ROUTES, whole};
 use shared::ports::Clock as _;
 
-use super::{Invoke, problem};
+use super::Invoke;
 use crate::sandbox::{ADVANCE_MAX, Rule, Sandbox};
 use crate::webhooks::sqs;
 
@@ -115,12 +115,4 @@ fn rules(body: &[u8]) -> Result<Vec<Rule>, String> {
 fn advance(body: &[u8]) -> Option<Duration> {
     let Advance { advance_s } = serde_json::from_slice(body).ok()?;
     Some(Duration::from_secs(advance_s)).filter(|by| *by <= ADVANCE_MAX)
-}
-
-/// An answer that is no problem.
-pub fn json_response(value: &impl Serialize) -> Response<Body> {
-    // The value has only strings and numbers, which always serialize.
-    let mut response = Response::new(Body::Text(serde_json::to_string(value).unwrap_or_default()));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
 }

@@ -1,162 +1,30 @@
-//! The page, served beside the API. Its files are compiled into the program, so one file is enough.
-//!
-//! Replaces S3 and `CloudFront`. Only the page's files are answered here; all other paths belong to the API.
+//! The users' page and the console, served beside the API.
 
-use std::collections::HashMap;
-use std::io::Write;
-use std::sync::OnceLock;
-
-use flate2::Compression;
-use flate2::write::GzEncoder;
-use http::header::{
-    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, REFERRER_POLICY,
-    VARY, X_CONTENT_TYPE_OPTIONS,
-};
+use http::Response;
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use lambda_http::Body;
-use rust_embed::{EmbeddedFile, RustEmbed};
+use pages::{files, problem};
 use serde_json::json;
-use sha2::{Digest, Sha256};
-use shared::http::names_tag;
 
 use super::Settings;
-
-/// The page's content security policy: it allows only the page's own files and the API.
-pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
-    connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
-    require-trusted-types-for 'script'; trusted-types 'none'";
 
 /// The user names to choose from, since there is no sign-in.
 const USERS: [&str; 12] =
     ["alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi", "ivan", "judy", "kevin", "lily"];
-const CONFIG: &str = "/config.json";
-/// The page as a link to a packet shows it, with a title and a picture for chats.
-const PACKET: &str = "packet.html";
-/// What the page is called, and its icons, where a user installs it.
-const MANIFEST: &str = "manifest.webmanifest";
-const COVERS: &str = "assets/covers/";
-const CONTENT_TYPES: [(&str, &str); 6] = [
-    ("html", "text/html; charset=utf-8"),
-    ("js", "text/javascript; charset=utf-8"),
-    ("css", "text/css; charset=utf-8"),
-    ("svg", "image/svg+xml"),
-    ("png", "image/png"),
-    ("webmanifest", "application/manifest+json"),
-];
-/// For a file whose name changes with its content.
-const FOR_EVER: &str = "public, max-age=31536000, immutable";
-/// For a file that changes under the same name: a browser must validate its copy at each use.
-const VALIDATED: &str = "no-cache";
 
-#[derive(RustEmbed)]
-#[folder = "../web"]
-struct Page;
-
-/// The page's modules import the client from `/client/`.
-#[derive(RustEmbed)]
-#[folder = "../clients/js"]
-#[prefix = "client/"]
-struct Client;
-
-/// A file of the page, ready to be sent.
-struct Ready {
-    content_type: &'static str,
-    tag: String,
-    plain: Vec<u8>,
-    /// The compressed body, if it is shorter.
-    gzip: Option<Vec<u8>>,
-}
-
-/// The answer to a request for a file of the page; `None` for other requests.
+/// The answer to a request for a page, for one of its files or for its settings; `None` for other requests.
 pub fn answer(parts: &Parts, raw_path: &str, settings: &Settings) -> Option<Response<Body>> {
-    if parts.method != Method::GET && parts.method != Method::HEAD {
-        return None;
-    }
-    if raw_path == CONFIG {
-        return Some(config(settings));
-    }
-    let ready = ready();
-    let (name, caching) = file_name(raw_path, &ready.version)?;
-    let file = ready.files.get(name)?;
-    let takes_gzip = parts.headers.get_all(ACCEPT_ENCODING).iter().any(names_gzip);
-    let (bytes, suffix) = match &file.gzip {
-        Some(gzip) if takes_gzip => (gzip, "-gzip"),
-        _ => (&file.plain, ""),
-    };
-    let tag = format!("\"{}{suffix}\"", file.tag);
-    let is_known = names_tag(&parts.headers, &tag);
-    let mut response = Response::new(if is_known { Body::Empty } else { Body::Binary(bytes.clone()) });
-    if is_known {
-        *response.status_mut() = StatusCode::NOT_MODIFIED;
-    }
-    let headers = response.headers_mut();
-    // A script or a style has the policy of the document that loads it.
-    if is_document(file.content_type) {
-        protect(headers);
-    } else {
-        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    }
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(file.content_type));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static(caching));
-    headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
-    if !suffix.is_empty() {
-        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    }
-    // A copy that is kept for ever is never validated.
-    if caching == VALIDATED
-        && let Ok(tag) = HeaderValue::from_str(&tag)
-    {
-        headers.insert(ETAG, tag);
-    }
-    Some(response)
-}
-
-/// The page's file for a path, and how long a browser may keep it. Documents and types in the folder are not served. The HTML
-/// and the manifest name files in a folder whose name is the version of all files together.
-fn file_name<'a>(raw_path: &'a str, version: &str) -> Option<(&'a str, &'static str)> {
-    let path = raw_path.strip_prefix('/')?;
-    let is_part = |path: &str| path.starts_with("assets/") || path.starts_with("client/");
-    match path {
-        "" => Some(("index.html", VALIDATED)),
-        MANIFEST => Some((MANIFEST, VALIDATED)),
-        path if is_part(path) => Some((path, VALIDATED)),
-        path => match path.split_once('/')? {
-            ("p", id) if !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric()) => {
-                Some((PACKET, VALIDATED))
-            }
-            (folder, part) if folder == version && is_part(part) => Some((part, FOR_EVER)),
-            _ => None,
-        },
-    }
-}
-
-fn names_gzip(value: &HeaderValue) -> bool {
-    let codings = value.to_str().unwrap_or_default().split(',').map(str::trim);
-    codings.filter_map(|coding| coding.split(';').next()).any(|name| name.eq_ignore_ascii_case("gzip"))
-}
-
-/// Whether a browser shows such a file by itself, with scripts of its own.
-fn is_document(content_type: &str) -> bool {
-    content_type.starts_with("text/html") || content_type == "image/svg+xml"
-}
-
-fn protect(headers: &mut HeaderMap) {
-    for (name, value) in [
-        (CONTENT_SECURITY_POLICY, POLICY),
-        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (REFERRER_POLICY, "no-referrer"),
-        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
-        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
-        (HeaderName::from_static("permissions-policy"), "camera=(), geolocation=(), microphone=(), payment=()"),
-    ] {
-        headers.insert(name, HeaderValue::from_static(value));
+    match raw_path {
+        "/config.json" if files::is_read(parts) => Some(config(settings)),
+        "/console/config.json" if files::is_read(parts) => Some(config_of_console(settings)),
+        "/console" if files::is_read(parts) => Some(problem::moved(&format!("{}/console/", settings.base_path))),
+        _ => files::answer(parts, raw_path),
     }
 }
 
 /// The deployment's settings for the page.
 fn config(Settings { limits, user_withdrawals, base_path, .. }: &Settings) -> Response<Body> {
-    let config = json!({
+    files::config(&json!({
         "auth": {"kind": "local", "users": USERS},
         "api": base_path,
         "limits": {
@@ -167,167 +35,43 @@ fn config(Settings { limits, user_withdrawals, base_path, .. }: &Settings) -> Re
         "local": true,
         "links": "path",
         "profiles": "assets/characters.js",
-        "covers": covers(),
+        "covers": files::covers(),
         "withdrawals": user_withdrawals,
-    });
-    let mut response = Response::new(Body::Text(config.to_string()));
-    let headers = response.headers_mut();
-    protect(headers);
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
+    }))
 }
 
-/// The names of the covers: each is a file.
-fn covers() -> Vec<String> {
-    let mut covers: Vec<_> =
-        Page::iter().filter_map(|name| Some(name.strip_prefix(COVERS)?.strip_suffix(".js")?.to_owned())).collect();
-    covers.sort_by_key(|name| (name != "plain", name.clone()));
-    covers
-}
-
-/// All files of the page.
-struct AllFiles {
-    /// The version of all files together.
-    version: String,
-    files: HashMap<String, Ready>,
-}
-
-/// All files of the page by name, prepared once.
-fn ready() -> &'static AllFiles {
-    static READY: OnceLock<AllFiles> = OnceLock::new();
-    READY.get_or_init(|| {
-        let page = Page::iter().map(|name| (Page::get(&name), name));
-        let client = Client::iter().map(|name| (Client::get(&name), name));
-        let mut found: Vec<_> = page.chain(client).filter_map(|(file, name)| Some((name, file?))).collect();
-        found.sort_by(|(one, _), (other, _)| one.cmp(other));
-        let mut all = Sha256::new();
-        for (name, file) in &found {
-            all.update(name.as_bytes());
-            all.update(file.metadata.sha256_hash());
-        }
-        let version = format!("v-{}", hex::encode(&all.finalize()[..8]));
-        let files = found.iter().filter_map(|(name, file)| Some((name.to_string(), prepare(name, file, &version)?)));
-        AllFiles { files: files.collect(), version }
-    })
-}
-
-fn prepare(name: &str, file: &EmbeddedFile, version: &str) -> Option<Ready> {
-    let (_, extension) = name.rsplit_once('.')?;
-    let (_, content_type) = CONTENT_TYPES.into_iter().find(|(known, _)| *known == extension)?;
-    let plain =
-        if matches!(extension, "html" | "webmanifest") { versioned(&file.data, version)? } else { file.data.to_vec() };
-    let gzip = compressed(&plain).filter(|gzip| gzip.len() < plain.len());
-    Some(Ready { content_type, tag: hex::encode(&Sha256::digest(&plain)[..16]), plain, gzip })
-}
-
-/// The HTML or the manifest, with its files in the folder of this version.
-fn versioned(html: &[u8], version: &str) -> Option<Vec<u8>> {
-    let mut html = std::str::from_utf8(html).ok()?.to_owned();
-    for folder in ["assets/", "client/"] {
-        for start in ["\"", "\"../"] {
-            html = html.replace(&format!("{start}{folder}"), &format!("{start}{version}/{folder}"));
-        }
-    }
-    Some(html.into_bytes())
-}
-
-fn compressed(plain: &[u8]) -> Option<Vec<u8>> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-    encoder.write_all(plain).ok()?;
-    encoder.finish().ok()
+/// What the console must know: here nobody signs, and any caller is the operator.
+fn config_of_console(Settings { base_path, .. }: &Settings) -> Response<Body> {
+    files::config(&json!({"api": base_path, "tool": false, "signs": "nothing", "who": null}))
 }
 
 #[cfg(test)]
 mod tests {
-    use http::Request;
-    use http::header::IF_NONE_MATCH;
+    use http::header::LOCATION;
+    use http::{Request, StatusCode};
 
     use super::*;
 
-    fn get(path: &str, headers: &[(HeaderName, &str)]) -> Option<Response<Body>> {
-        let mut request = Request::get(path);
-        for (name, value) in headers {
-            request = request.header(name, *value);
-        }
-        let (parts, ()) = request.body(()).unwrap().into_parts();
-        answer(&parts, path, &Settings::default())
+    fn get(path: &str, settings: &Settings) -> Response<Body> {
+        let (parts, ()) = Request::get(path).body(()).unwrap().into_parts();
+        answer(&parts, path, settings).unwrap()
     }
 
     #[test]
-    fn every_file_that_the_page_names_is_served_for_ever_under_the_policy() {
-        for (path, up) in [("/", ""), ("/p/01JZZZZZZZZZZZZZZZZZZZZZZZ", "../")] {
-            let page = get(path, &[]).unwrap();
-            assert_eq!(page.headers()[CONTENT_TYPE], "text/html; charset=utf-8");
-            assert_eq!(
-                (&page.headers()[CACHE_CONTROL], &page.headers()[CONTENT_SECURITY_POLICY]),
-                (&VALIDATED.parse().unwrap(), &POLICY.parse().unwrap())
-            );
-            let html = std::str::from_utf8(page.body()).unwrap().to_owned();
-            let folder = format!("{up}{}/", ready().version);
-            let named: Vec<_> = html.split('"').filter_map(|text| text.strip_prefix(&folder)).collect();
-            assert!(named.len() > 5, "{named:?}");
-            for name in named {
-                let file = get(&format!("/{}/{name}", ready().version), &[]).unwrap_or_else(|| panic!("{name}"));
-                assert_eq!(file.status(), StatusCode::OK);
-                let policy = file.headers().get(CONTENT_SECURITY_POLICY).map(|policy| policy.to_str().unwrap());
-                assert_eq!(
-                    policy,
-                    (std::path::Path::new(name).extension() == Some("svg".as_ref())).then_some(POLICY),
-                    "{name}"
-                );
-                assert_eq!(file.headers()[X_CONTENT_TYPE_OPTIONS], "nosniff");
-                assert!(file.headers()[CACHE_CONTROL].to_str().unwrap().contains("immutable"));
-                assert!(!file.body().is_empty(), "{name}");
-            }
-            assert!(!html.contains("<style") && !html.contains("style="), "the policy allows none");
-            assert!(!html.contains(&format!("\"{up}assets/")), "every file is in the folder of the version");
-        }
-    }
-
-    #[test]
-    fn the_manifest_names_icons_that_are_served() {
-        let manifest = get("/manifest.webmanifest", &[]).unwrap();
-        assert_eq!(manifest.headers()[CONTENT_TYPE], "application/manifest+json");
-        let manifest: serde_json::Value = serde_json::from_slice(manifest.body()).unwrap();
-        let icons = manifest["icons"].as_array().unwrap();
-        assert!(!icons.is_empty());
-        for icon in icons {
-            let name = icon["src"].as_str().unwrap();
-            assert!(name.starts_with(&ready().version), "{name}");
-            assert_eq!(get(&format!("/{name}"), &[]).unwrap().headers()[CONTENT_TYPE], "image/png");
-        }
-    }
-
-    #[test]
-    fn other_paths_are_left_to_the_api() {
-        let others = "/index.html /packet.html /assets /assets/ /assets/none.js /assets/../Cargo.toml /assets/vendor/qr.LICENSE \
-            /client/package.json /client/api.d.ts /config.json/ /packets /packets/x /me/wallet /p /p/ /p/a/b /p/.. \
-            /v-0000000000000000/assets/app.js";
-        for path in others.split_whitespace() {
-            assert!(get(path, &[]).is_none(), "{path}");
-        }
-        let (parts, ()) = Request::post("/").body(()).unwrap().into_parts();
-        assert!(answer(&parts, "/", &Settings::default()).is_none());
-    }
-
-    #[test]
-    fn a_valid_copy_is_not_sent_again() {
-        for encoding in ["gzip, br", "identity"] {
-            let first = get("/assets/app.js", &[(ACCEPT_ENCODING, encoding)]).unwrap();
-            let tag = first.headers()[ETAG].to_str().unwrap().to_owned();
-            assert_eq!(first.headers().contains_key(CONTENT_ENCODING), encoding.contains("gzip"));
-            let again = get("/assets/app.js", &[(ACCEPT_ENCODING, encoding), (IF_NONE_MATCH, &tag)]).unwrap();
-            assert_eq!((again.status(), again.body().is_empty()), (StatusCode::NOT_MODIFIED, true));
-            assert_eq!(again.headers()[ETAG], tag.as_str());
-            let other = get("/assets/app.js", &[(ACCEPT_ENCODING, encoding), (IF_NONE_MATCH, "\"x\"")]).unwrap();
-            assert_eq!(other.status(), StatusCode::OK);
-        }
+    fn the_console_stands_below_the_base_path() {
+        let settings = Settings { base_path: "/hongbao".to_owned(), ..Settings::default() };
+        let moved = get("/console", &settings);
+        assert_eq!(
+            (moved.status(), &moved.headers()[LOCATION]),
+            (StatusCode::PERMANENT_REDIRECT, &"/hongbao/console/".parse().unwrap())
+        );
+        let config: serde_json::Value = serde_json::from_slice(get("/console/config.json", &settings).body()).unwrap();
+        assert_eq!((&config["api"], &config["signs"]), (&json!("/hongbao"), &json!("nothing")));
     }
 
     #[test]
     fn the_page_receives_this_deployments_limits() {
-        let response = get("/config.json", &[]).unwrap();
+        let response = get("/config.json", &Settings::default());
         let config: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
         assert_eq!(config["limits"], json!({"slip_amount_max": 20_000, "count_max": 100_000, "withdrawal_min": 1}));
         assert_eq!(config["auth"]["kind"], "local");

@@ -1,4 +1,3 @@
-use std::error::Error;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -6,13 +5,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::bail;
-use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING, VARY};
+use http::header::VARY;
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, Uri};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use jiff::Timestamp;
 use lambda_http::Body;
+use pages::body::{json_response, read, to_hyper};
+use pages::names::{Names, NotOurs};
+use pages::{http_server, problem};
 use serde_json::json;
 use shared::batching::{Permit, Permits};
 use shared::http::{Code, REQUEST_ID};
@@ -22,18 +24,8 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::event::{self, Origin};
-use super::names::{Names, NotOurs};
-use super::own::json_response;
-use super::{Arrival, Entry, Invoke, Settings, own, page, problem, routes};
-use crate::http_server;
+use super::{Arrival, Entry, Invoke, Settings, own, page, routes};
 use crate::sandbox::{End, Fate};
-
-/// The largest body that is passed on: well above any route's limit, so that the functions check their own limits.
-pub const BODY_BYTES_MAX: usize = 1 << 20;
-/// How much of a larger body is read. A client that is still sending does not read the answer.
-const BODY_BYTES_READ: usize = 32 << 20;
-/// How long the whole body of a request may take.
-const BODY_WITHIN: Duration = Duration::from_secs(10);
 
 /// The headers that proxies add.
 const FORWARDED_FOR: &str = "x-forwarded-for";
@@ -276,46 +268,4 @@ where
             problem::of(request_id, Code::Internal, "Something went wrong on our side.")
         }
     }
-}
-
-/// The whole body, or the problem with it.
-async fn read(request_id: &str, body: Incoming) -> Result<Bytes, Response<Body>> {
-    let too_large = || problem::of(request_id, Code::PayloadTooLarge, "The body is too large for every route.");
-    match timeout(BODY_WITHIN, kept(Limited::new(body, BODY_BYTES_READ))).await {
-        Err(_) => Err(problem::own(
-            request_id,
-            StatusCode::REQUEST_TIMEOUT,
-            "request-timeout",
-            "The body did not come in time.",
-        )),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(_)) => Err(problem::of(request_id, Code::InvalidRequest, "The body cannot be read.")),
-        Ok(Ok(body)) => body.ok_or_else(too_large),
-    }
-}
-
-/// The whole body, or nothing of it if it is too large. The rest of that is read and not kept.
-async fn kept(mut body: Limited<Incoming>) -> Result<Option<Bytes>, Box<dyn Error + Send + Sync>> {
-    let mut kept = Some(Vec::new());
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame?.into_data() else { continue };
-        kept = kept.filter(|kept| kept.len() + data.len() <= BODY_BYTES_MAX);
-        if let Some(kept) = &mut kept {
-            kept.extend_from_slice(&data);
-        }
-    }
-    Ok(kept.map(Bytes::from))
-}
-
-fn to_hyper(response: Response<Body>) -> Response<Full<Bytes>> {
-    let (mut parts, body) = response.into_parts();
-    // The length of the body is a matter between the server and its client.
-    parts.headers.remove(CONTENT_LENGTH);
-    parts.headers.remove(TRANSFER_ENCODING);
-    let bytes = match body {
-        Body::Text(text) => Bytes::from(text),
-        Body::Binary(bytes) => Bytes::from(bytes),
-        _ => Bytes::new(),
-    };
-    Response::from_parts(parts, Full::new(bytes))
 }

@@ -1,4 +1,4 @@
-//! The gateway's own errors, in the same form as the functions' errors. Each carries the id of its request.
+//! A server's own errors, in the same form as the functions' errors. Each carries the id of its request.
 
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, LOCATION, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Response, StatusCode};

@@ -1,4 +1,4 @@
-//! The HTTP server of the gateway and of the embedded database.
+//! The HTTP server of the gateway, of the embedded database and of the console.
 
 use std::error::Error;
 use std::pin::pin;

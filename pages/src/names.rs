@@ -1,6 +1,6 @@
-//! Which names and origins are the gateway's own.
+//! Which names and origins are a local server's own.
 //!
-//! The gateway believes every request. A page of another site must not make one: not through the user's browser, and not
+//! The local stack believes every request, and the console signs it. A page of another site must not make one: not through the user's browser, and not
 //! under a name of its own that leads to this machine (DNS rebinding). Programs send no `Origin` and are not affected.
 
 use std::net::SocketAddr;
@@ -116,7 +116,7 @@ impl Names {
         if is_of_page { Err(NotOurs::Origin) } else { Ok(()) }
     }
 
-    pub(super) fn has(&self, host: &[u8]) -> bool {
+    fn has(&self, host: &[u8]) -> bool {
         self.own.iter().any(|name| name.as_bytes().eq_ignore_ascii_case(host)) || self.allows(host)
     }
 
@@ -129,5 +129,103 @@ impl Names {
         self.allowed.iter().map(|allowed| allowed.to_ascii_lowercase()).any(|allowed| {
             if allowed.starts_with('.') { name.strip_suffix(&allowed).is_some_and(labels) } else { name == allowed }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    fn check(port: u16, request: &str, headers: &[(&str, &str)]) -> Result<(), NotOurs> {
+        let (method, uri) = request.split_once(' ').unwrap();
+        let mut builder = Request::builder().method(method).uri(uri);
+        for (name, value) in headers {
+            builder = builder.header(*name, *value);
+        }
+        Names::new(([127, 0, 0, 1], port).into(), &[]).check(&builder.body(()).unwrap().into_parts().0)
+    }
+
+    #[test]
+    fn on_all_interfaces_it_is_still_this_machine_only() {
+        let names = Names::new(([0, 0, 0, 0], 3000).into(), &[]);
+        for (host, ours) in
+            [("127.0.0.1:3000", true), ("localhost:3000", true), ("0.0.0.0:3000", false), ("192.0.2.1:3000", false)]
+        {
+            assert_eq!(names.has(host.as_bytes()), ours, "{host}");
+        }
+    }
+
+    #[test]
+    fn only_its_own_names_with_its_port_are_served() {
+        for host in ["127.0.0.1:3000", "LocalHost:3000", "[::1]:3000"] {
+            assert_eq!(check(3000, "PUT /", &[("host", host)]), Ok(()), "{host}");
+        }
+        let others = "evil.example:3000 localhost localhost:80 localhost:30000 localhost.evil.example:3000 a@localhost:3000 \
+            localhost:3000,evil.example";
+        for host in others.split(' ').chain([""]) {
+            assert_eq!(check(3000, "GET /", &[("host", host)]), Err(NotOurs::Host), "{host}");
+        }
+        let two = [("host", "localhost:3000"), ("host", "evil.example")];
+        assert_eq!(check(3000, "GET /", &two), Err(NotOurs::Host));
+        let own = [("host", "localhost:3000")];
+        assert_eq!(check(3000, "GET http://evil.example/", &own), Err(NotOurs::Host));
+        assert_eq!(check(3000, "GET http://localhost:3000/", &own), Ok(()));
+        assert_eq!(check(80, "GET /", &[("host", "localhost")]), Ok(()));
+    }
+
+    #[test]
+    fn hosts_that_are_allowed_have_any_port_and_pages_of_their_own_only() {
+        let allowed = ["hongbao", ".svc.example", "localhost"].map(str::to_owned);
+        let names = Names::new(([0, 0, 0, 0], 3000).into(), &allowed);
+        let ours = "hongbao hongbao:3000 HongBao:49153 a.svc.example b.a.svc.example:80 localhost:49153 127.0.0.1:49153 [::1]:49153";
+        for host in ours.split(' ') {
+            assert!(names.has(host.as_bytes()), "{host}");
+        }
+        let others = "hongbao.evil.example xhongbao hongbao:x hongbao: .svc.example svc.example evil-svc.example 192.0.2.1:3000 ..svc.example evil/.svc.example evil.com:80.svc.example";
+        for host in others.split(' ').chain([""]) {
+            assert!(!names.has(host.as_bytes()), "{host}");
+        }
+        let ask = |origin: &str| {
+            let request =
+                Request::builder().method("PUT").uri("/").header("host", "hongbao:8080").header("origin", origin);
+            names.check(&request.body(()).unwrap().into_parts().0)
+        };
+        assert_eq!(ask("http://hongbao:8080"), Ok(()));
+        for origin in ["http://hongbao:9090", "http://a.svc.example", "http://localhost:49153", "http://evil.example"] {
+            assert_eq!(ask(origin), Err(NotOurs::Origin), "{origin}");
+        }
+    }
+
+    #[test]
+    fn pages_of_other_sites_are_refused() {
+        let host = ("host", "localhost:3000");
+        let origins = "https://evil.example http://localhost:8080 http://localhost https://localhost:3000 \
+            http://localhost:3000.evil.example null";
+        for origin in origins.split(' ').chain([""]) {
+            for request in ["PUT /", "GET /"] {
+                assert_eq!(check(3000, request, &[host, ("origin", origin)]), Err(NotOurs::Origin), "{origin}");
+            }
+        }
+        for site in ["cross-site", "same-site", "unheard-of"] {
+            let headers = [host, ("sec-fetch-site", site)];
+            assert_eq!(check(3000, "POST /", &headers), Err(NotOurs::Origin), "{site}");
+            assert_eq!(check(3000, "GET /", &headers), Ok(()), "a link");
+            let null = [host, ("sec-fetch-site", site), ("origin", "null")];
+            assert_eq!(check(3000, "POST /", &null), Err(NotOurs::Origin));
+        }
+    }
+
+    #[test]
+    fn its_own_page_and_programs_are_served() {
+        let host = ("host", "127.0.0.1:3000");
+        assert_eq!(check(3000, "POST /", &[host]), Ok(()));
+        assert_eq!(check(3000, "POST /", &[host, ("origin", "http://127.0.0.1:3000")]), Ok(()));
+        for origin in ["http://127.0.0.1:3000", "null"] {
+            let headers = [host, ("origin", origin), ("sec-fetch-site", "same-origin")];
+            assert_eq!(check(3000, "POST /", &headers), Ok(()), "{origin}");
+        }
+        assert_eq!(check(3000, "GET /", &[host, ("sec-fetch-site", "none")]), Ok(()));
     }
 }
