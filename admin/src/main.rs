@@ -2,12 +2,10 @@
 //!
 //! Exits with 0 if all is well, with 1 if something is wrong, and with 2 if it could not do its work.
 
-mod via;
-
 use std::io::Write;
 use std::process::ExitCode;
 
-use admin::{Exit, Options, Right};
+use admin::{Exit, Options};
 use clap::Parser;
 
 #[tokio::main]
@@ -29,16 +27,8 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(options: Options) -> Result<(String, u8), admin::Failed> {
-    let Options { deployment, via, asked } = options;
-    if let Some(stack) = via {
-        return via::run(&stack, &asked, std::env::args_os()).await;
-    }
-    // A repair on AWS names its caller, as one by the function does. Elsewhere nobody knows the callers.
-    let is_on_aws = deployment.is_on_aws();
-    let by = if is_on_aws && asked.right() == Some(Right::Repair) { Some(via::caller().await?) } else { None };
-    let outcome = admin::run(&deployment, asked, by).await?;
-    Ok((outcome.text, outcome.exit as u8))
+async fn run(Options { deployment, via, asked }: Options) -> Result<(String, u8), admin::Failed> {
+    admin::run_as_caller(&deployment, via.as_deref(), asked, std::env::args_os()).await
 }
 
 fn failed() -> ExitCode {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use jiff::SignedDuration;
 use jiff::civil::Date;
-use shared::domain::{DayZone, LimitKey, MovementKind, PacketId, Reference, Timestamp, UserId};
+use shared::domain::{DayZone, LimitKey, MovementKind, OperatorReason, PacketId, Reference, Timestamp, UserId};
 
 /// Audits, inspects and repairs a deployment. Options that are not given come from the functions' environment
 /// variables.
@@ -148,6 +148,10 @@ pub enum Command {
     Rebuild {
         /// Its id
         id: PacketId,
+
+        /// Why, which the ledger then tells
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<OperatorReason>,
     },
     /// Simulate a rush: what its users see, which limit binds, what lifts it, and the cost. It calls nothing. Exits with 1 if users
     /// would give up
@@ -193,7 +197,7 @@ pub struct Webhooks {
 }
 
 /// The queues of webhooks.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct Queues {
     /// The URL of the queue of events: the stack's output `WebhooksUrl`
     #[arg(long, global = true, value_name = "URL", env = "WEBHOOK_QUEUE")]
@@ -202,6 +206,10 @@ pub struct Queues {
     /// The URL of the queue of dead letters: the stack's output `WebhookDeadLettersUrl`
     #[arg(long, global = true, value_name = "URL", env = "WEBHOOK_DEAD_LETTERS")]
     pub dead_letters: Option<String>,
+
+    /// Where they are, if neither on AWS nor where the environment says
+    #[arg(skip)]
+    pub endpoint: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -258,6 +266,10 @@ pub struct Replay {
     /// The parked holds of all packets
     #[arg(long, conflicts_with_all = ["packet", "slips"])]
     pub all: bool,
+
+    /// Why, which the ledger then tells
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<OperatorReason>,
 }
 
 #[derive(Args, Debug)]

@@ -119,7 +119,7 @@ pub async fn operate(deployed: &Deployed, right: Right, event: Event, deadline: 
     let (by, exit) = (by.as_ref().map(tracing::field::display), answer.exit);
     let duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
     let done = if right == Right::Repair { "a repair was run" } else { "a command was run" };
-    // The arguments are ids of packets and numbers of slips; those of a command that clap refused are not logged.
+    // The arguments are ids of packets, numbers of slips and the operator's reason; those of a command that clap refused are not logged.
     tracing::info!(by, command = arguments, exit, duration_ms, error = answer.error, "{done}");
     answer
 }

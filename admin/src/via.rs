@@ -4,11 +4,14 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::time::Duration;
 
-use admin::{Answer, Asked, Failed, Request, Right, aws_config};
 use aws_sdk_lambda::config::StalledStreamProtectionConfig;
 use aws_sdk_lambda::config::timeout::TimeoutConfig;
 use aws_sdk_lambda::primitives::Blob;
 use shared::domain::Signer;
+
+use crate::deployment::{Failed, aws_config};
+use crate::options::{Asked, Right};
+use crate::remote::{Answer, Request};
 
 /// A function's answer takes its whole time-out at most, which is 15 minutes.
 const ATTEMPT_MAX: Duration = Duration::from_mins(16);

@@ -33,9 +33,10 @@ impl Sqs {
             |url: &Option<String>, missing: &str| url.clone().ok_or_else(|| Failed::Refused(missing.to_owned()));
         let waiting = needed(&queues.queue, "--queue is needed: the stack's output WebhooksUrl")?;
         let dead = needed(&queues.dead_letters, "--dead-letters is needed: the stack's output WebhookDeadLettersUrl")?;
-        let aws = match std::env::var("AWS_ENDPOINT_URL_SQS") {
-            Ok(url) if !url.is_empty() => wiring::stand_in_at(&url),
-            _ => aws_config().await,
+        let endpoint = queues.endpoint.clone().or_else(|| std::env::var("AWS_ENDPOINT_URL_SQS").ok());
+        let aws = match endpoint.filter(|url| !url.is_empty()) {
+            Some(url) => wiring::stand_in_at(&url),
+            None => aws_config().await,
         };
         Ok(Self { client: Client::new(&aws), waiting, dead })
     }
