@@ -21,7 +21,7 @@ use lambda_http::aws_lambda_events::apigw::ApiGatewayRequestAuthorizer;
 use lambda_http::{Body, Request};
 use serde_json::Value;
 use shared::domain::Limits;
-use shared::http::{Function, Operation};
+use shared::http::{Code, Function, Operation};
 use shared::service::RunReport;
 
 use crate::sandbox::Sandbox;
@@ -44,6 +44,8 @@ pub struct Settings {
     pub limits: Limits,
     /// Whether users can ask for withdrawals.
     pub user_withdrawals: bool,
+    /// Whether the console can run commands.
+    pub has_tool: bool,
 }
 
 /// Who may come in.
@@ -115,6 +117,11 @@ pub trait Invoke: Send + Sync + 'static {
     /// Answers an operation of the protocol of SQS. `None`: there are no webhooks, or their queue does not do that.
     fn sqs(&self, _operation: &str, _body: &[u8]) -> anyhow::Result<Option<Value>> {
         Ok(None)
+    }
+
+    /// Runs a command of the console. `None`: there is no tool.
+    fn tool(&self, _body: &[u8]) -> impl Future<Output = Option<Result<Value, (Code, String)>>> + Send {
+        ready(None)
     }
 
     /// What the gateway asks once, when it starts.

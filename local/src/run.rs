@@ -3,6 +3,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use admin::Queues;
 use anyhow::Context as _;
 use shared::batching::Permits;
 use shared::dynamodb::SdkTable;
@@ -19,10 +20,11 @@ use crate::gateway::{Gateway, Invoke};
 use crate::ledger_file;
 use crate::options::{DevOptions, Mode, Options, SandboxOptions};
 use crate::redis_server::RedisServer;
+use crate::request_log;
 use crate::sandbox::Sandbox;
 use crate::stack::{self, Stack, Stores};
 use crate::stores_file;
-use crate::webhooks::Webhooks;
+use crate::webhooks::{Webhooks, sqs};
 
 /// How long unfinished requests may take at the end.
 const REQUESTS_END_WITHIN: Duration = Duration::from_secs(5);
@@ -105,9 +107,13 @@ impl Local {
             }
             None => None,
         };
+        let at = |path: &str| webhooks.as_ref().map(|_| format!("{gateway}{path}"));
+        let queues = Queues { queue: at(sqs::WAITING), dead_letters: at(sqs::DEAD), endpoint: at(sqs::PATH) };
+        let log = kept.map(|folder| folder.join(request_log::FOLDER)).into_iter().collect();
+        let tool = dev.map(|_| stack::tool(&config, &stores, queues, log));
         let (webhooks, watch) = webhooks.unzip();
         let period = options.settle_every;
-        let stack = Arc::new(Stack::connect(config, options, &stores, sandbox.clone(), watch).await?);
+        let stack = Arc::new(Stack::connect(config, options, &stores, sandbox.clone(), watch, tool).await?);
         let mut ticker = JoinSet::new();
         // What settle finds by itself would depend on the machine's speed.
         let is_seeded = sandbox.as_ref().is_some_and(|sandbox| sandbox.is_seeded());

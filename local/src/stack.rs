@@ -1,8 +1,10 @@
 //! The functions' handlers over the two stores: the system behind the gateway.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use admin::{Deployment, Queues, Tool};
 use anyhow::{Context as _, anyhow, bail};
 use aws_sdk_dynamodb::Client;
 use http::Response;
@@ -11,7 +13,7 @@ use lambda_http::{Body, Request};
 use serde_json::Value;
 use shared::config::{Config, ConfigError};
 use shared::dynamodb::{SdkTable, create_table};
-use shared::http::Function;
+use shared::http::{Code, Function};
 use shared::redis::RedisConfigError;
 use shared::service::RunReport;
 use shared::wiring::{self, Environment};
@@ -60,6 +62,8 @@ pub struct Stack {
     sign_in: Option<SignIn>,
     sandbox: Option<Arc<Sandbox>>,
     webhooks: Option<Arc<Queue>>,
+    /// The commands of the console.
+    tool: Option<Tool>,
 }
 
 /// The key of users' names in logs.
@@ -87,6 +91,19 @@ pub fn config(options: &Options, stores: &Stores) -> Result<Config, ConfigError>
     if is_sandbox { Config::for_the_ledger(variable) } else { Config::for_both_stores(variable) }
 }
 
+/// What runs the console's commands over the same stores, as `hongbao-admin` beside the stack would.
+pub fn tool(config: &Config, stores: &Stores, queues: Queues, log: Vec<PathBuf>) -> Tool {
+    let deployment = Deployment {
+        table: config.table.clone(),
+        dynamodb_url: Some(stores.dynamodb_url.clone()),
+        database_url: None,
+        redis_url: Some(stores.redis_url.clone()),
+        redis_cluster: config.redis.as_ref().is_some_and(|redis| redis.cluster),
+    };
+    let currency = Some(config.policy.currency.clone());
+    Tool { deployment, via: None, queues, currency, log, log_key: Some(log_key()) }
+}
+
 impl Stack {
     /// Connects to the stores and creates the table if it is absent. `watch` watches all transactions for webhooks, if there are any.
     pub async fn connect(
@@ -95,6 +112,7 @@ impl Stack {
         stores: &Stores,
         sandbox: Option<Arc<Sandbox>>,
         watch: Option<Watch>,
+        tool: Option<Tool>,
     ) -> anyhow::Result<Self> {
         let mut client = wiring::dynamodb_at(&stores.dynamodb_url);
         let webhooks = watch.as_ref().map(|watch| Arc::clone(&watch.queue));
@@ -117,8 +135,19 @@ impl Stack {
             allowed_hosts: options.allow_host,
             limits: config.policy.limits.clone(),
             user_withdrawals: config.user_withdrawals,
+            has_tool: tool.is_some(),
         };
-        Ok(Self { functions: RwLock::new(functions), client, table, config, settings, sign_in, sandbox, webhooks })
+        Ok(Self {
+            functions: RwLock::new(functions),
+            client,
+            table,
+            config,
+            settings,
+            sign_in,
+            sandbox,
+            webhooks,
+            tool,
+        })
     }
 
     /// Asks Redis for an answer.
@@ -219,6 +248,10 @@ impl Invoke for Stack {
 
     fn sqs(&self, operation: &str, body: &[u8]) -> anyhow::Result<Option<Value>> {
         Ok(self.webhooks.as_ref().map_or(Ok(None), |queue| sqs::answer(queue, operation, body))?)
+    }
+
+    async fn tool(&self, body: &[u8]) -> Option<Result<Value, (Code, String)>> {
+        Some(self.tool.as_ref()?.answer(body).await)
     }
 
     fn settings(&self) -> gateway::Settings {

@@ -129,7 +129,7 @@ async fn the_embedded_ledger_receives_no_tokens_and_any_other_does() {
         let (options, stores) =
             (Options::ephemeral(), Stores { redis_url: redis.url(), dynamodb_url, ledger_is_embedded });
         let config = stack::config(&options, &stores).unwrap();
-        let stack = Arc::new(Stack::connect(config, options, &stores, None, None).await.unwrap());
+        let stack = Arc::new(Stack::connect(config, options, &stores, None, None, None).await.unwrap());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let gateway = Gateway::serve(listener, stack, Permits::new(10)).unwrap();
         for number in 0..DEPOSITS {

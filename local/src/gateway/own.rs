@@ -1,10 +1,10 @@
-//! The stack's own routes, below `/_local`, which no deployment has.
+//! The stack's own routes, below `/_local` and of the console, which no deployment has.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::request::Parts;
-use http::{Method, Response};
+use http::{Method, Response, StatusCode};
 use hyper::body::Bytes;
 use lambda_http::Body;
 use pages::body::json_response;
@@ -22,6 +22,9 @@ const SETTLE: &str = "/_local/settle";
 const CLOCK: &str = "/_local/clock";
 const RESET: &str = "/_local/reset";
 const FAULTS: &str = "/_local/faults";
+const TOOL: &str = "/console/tool";
+
+const NO_TOOL: &str = "The commands know no stores inside the program, and no other clock than the machine's.";
 
 /// The body of a request to move the clock.
 #[derive(Deserialize)]
@@ -33,7 +36,7 @@ struct Advance {
 
 /// Whether a decoded path is that of one of these routes.
 pub fn is_own(path: &str) -> bool {
-    path.starts_with("/_local/")
+    path.starts_with("/_local/") || path == TOOL
 }
 
 /// The answer to a request for one of these routes.
@@ -54,9 +57,14 @@ pub async fn answer<S: Invoke>(stack: Arc<S>, id: String, path: String, parts: P
             let nothing = || not_found("There is no such queue or operation.");
             done.map(|done| done.map_or_else(nothing, |done| json_response(&done)))
         }
+        (TOOL, &Method::POST) => Ok(match stack.tool(&body).await {
+            Some(Ok(answer)) => json_response(&answer),
+            Some(Err((code, detail))) => problem::of(&id, code, &detail),
+            None => problem::own(&id, StatusCode::NOT_IMPLEMENTED, "no-tool", NO_TOOL),
+        }),
         (CLOCK, _) => Ok(problem::method_not_allowed(&id, "GET, HEAD, POST")),
         (FAULTS, _) => Ok(problem::method_not_allowed(&id, "GET, HEAD, PUT")),
-        (SETTLE | RESET | sqs::PATH, _) => Ok(problem::method_not_allowed(&id, "POST")),
+        (SETTLE | RESET | sqs::PATH | TOOL, _) => Ok(problem::method_not_allowed(&id, "POST")),
         _ => Ok(not_found("The local stack has no such route.")),
     };
     answer.unwrap_or_else(|failed| {
