@@ -5,6 +5,8 @@
 
 mod any_table;
 mod audit;
+#[cfg(feature = "console")]
+mod console;
 mod deployment;
 mod hot;
 mod journal;
@@ -40,6 +42,8 @@ use tokio::time::Instant;
 use deployment::Table;
 use options::{Command, Replay};
 
+#[cfg(feature = "console")]
+pub use console::run as serve_console;
 pub use deployment::{Deployed, Failed, aws_config};
 pub use options::{Asked, Deployment, Options, Queues, Right};
 pub use remote::{Answer, Event, Request, operate};

@@ -28,6 +28,10 @@ async fn main() -> ExitCode {
 }
 
 async fn run(Options { deployment, via, asked }: Options) -> Result<(String, u8), admin::Failed> {
+    #[cfg(feature = "console")]
+    if let Some(options) = asked.console() {
+        match admin::serve_console(deployment, via, options).await? {}
+    }
     admin::run_as_caller(&deployment, via.as_deref(), asked, std::env::args_os()).await
 }
 

@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -39,6 +40,12 @@ pub struct Asked {
 }
 
 impl Asked {
+    /// What the command `console` is asked for, if it is that.
+    #[must_use]
+    pub fn console(&self) -> Option<Console> {
+        if let Command::Console(options) = &self.command { Some(options.clone()) } else { None }
+    }
+
     /// The right that the command needs in a stack; `None`: it works on files or on queues, not in a stack's network.
     #[must_use]
     pub const fn right(&self) -> Option<Right> {
@@ -153,6 +160,8 @@ pub enum Command {
         #[arg(long, value_name = "TEXT")]
         reason: Option<OperatorReason>,
     },
+    /// Serve the operator's page on this machine. It calls the deployment with your own rights: those of a key or of AWS credentials
+    Console(Console),
     /// Simulate a rush: what its users see, which limit binds, what lifts it, and the cost. It calls nothing. Exits with 1 if users
     /// would give up
     Plan(Plan),
@@ -239,6 +248,38 @@ pub struct Deliver {
     /// The deployment's currency, which events of withdrawals need
     #[arg(long, env = "CURRENCY")]
     pub currency: Option<String>,
+}
+
+/// Where the page is served, and whose rights it has.
+#[derive(Args, Clone, Debug)]
+pub struct Console {
+    /// The deployment: the stack's output `ApiUrl`, or the address of `hongbao serve` or `hongbao dev`
+    #[arg(long, value_name = "URL")]
+    pub url: http::Uri,
+
+    /// The address of the page, which must be one of this machine for itself; port 0 takes any free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:3080", value_parser = loopback)]
+    pub listen: SocketAddr,
+
+    /// Your key of `hongbao serve`; better name it in the environment, where other users of the machine do not see it
+    #[arg(long, value_name = "KEY", env = "HONGBAO_KEY", hide_env_values = true)]
+    pub key: Option<String>,
+
+    /// Sign for AWS in this region. It is needed where neither the URL nor the environment names it, and for a tunnel: requests to this
+    /// machine are not signed otherwise
+    #[arg(long, value_name = "REGION")]
+    pub region: Option<String>,
+
+    #[command(flatten)]
+    pub queues: Queues,
+
+    /// The functions' log, for the command `story`: a file or a folder. Repeat it for more
+    #[arg(long, value_name = "FILE", env = "LOG_FOLDER")]
+    pub log: Vec<PathBuf>,
+
+    /// The key under which the log names users
+    #[arg(long, value_name = "KEY", env = "LOG_KEY", hide_env_values = true)]
+    pub log_key: Option<String>,
 }
 
 #[derive(Args, Debug)]
@@ -432,6 +473,12 @@ fn key_name(text: &str) -> Result<String, String> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b'@');
     let is_good = (1..=64).contains(&text.len()) && text.bytes().all(is_plain);
     if is_good { Ok(text.to_owned()) } else { Err("expected 1 to 64 letters, digits, or . - _ @".to_owned()) }
+}
+
+/// Whoever reaches the page acts with the operator's rights.
+fn loopback(text: &str) -> Result<SocketAddr, String> {
+    let address: Option<SocketAddr> = text.parse().ok().filter(|address: &SocketAddr| address.ip().is_loopback());
+    address.ok_or_else(|| "expected an address and port of this machine only, such as 127.0.0.1:3080".to_owned())
 }
 
 fn zone(text: &str) -> Result<DayZone, String> {
