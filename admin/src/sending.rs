@@ -14,7 +14,7 @@ const LISTED_MAX: u32 = 100;
 pub async fn run(table: &Table, as_json: bool) -> Result<Outcome, Failed> {
     let decisions = table.ledger().sending_decisions(LISTED_MAX).await?;
     let is_paused = decisions.first().is_some_and(|decision| decision.paused);
-    let shown = |SendingDecision { paused, reason, at, by }: &SendingDecision| json!({"at": at.to_string(), "paused": paused, "reason": reason, "by": by});
+    let shown = |SendingDecision { paused, reason, at, by, .. }: &SendingDecision| json!({"at": at.to_string(), "paused": paused, "reason": reason, "by": by});
     let rows: Vec<Value> = decisions.iter().map(shown).collect();
     let words = || {
         if rows.is_empty() { "sending was never paused".to_owned() } else { text::table(&rows, "at paused reason by") }

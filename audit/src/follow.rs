@@ -53,6 +53,8 @@ impl Run {
                     | Name::SoldOut(_)
                     | Name::Sending
                     | Name::OperatorKey
+                    | Name::Deed
+                    | Name::Request
                     | Name::CloseOrder
                     | Name::Check,
                 ) => {}

@@ -34,6 +34,10 @@ pub enum Name {
     Sending,
     /// The key of an operator, which says nothing of money.
     OperatorKey,
+    /// What an operator did. The items that it changed say what became of the money.
+    Deed,
+    /// That a user has a deposit or a withdrawal with an id.
+    Request,
     /// An order to close packets. The packets themselves say what became of their money.
     CloseOrder,
     /// What a check of the table left.
@@ -61,6 +65,8 @@ pub enum Own {
     Deposit,
     /// A withdrawal.
     Withdrawal,
+    /// What an operator did to the user.
+    Deed,
     /// The copy of a deposit, a refund or a withdrawal of this time in the user's timeline, or what a withdrawal gave back.
     InTimeline(Timestamp),
 }
@@ -111,6 +117,12 @@ impl Name {
                 (Self::CloseOrder, keys::close_order(&sender.parse().ok()?, &reference.parse().ok()?, at))
             }
             ["OPERATOR", "SENDING", at] => (Self::Sending, keys::sending(Timestamp::from_ms(at.parse().ok()?))),
+            ["OPERATOR", "DEEDS", at, name] => (Self::Deed, keys::deed(Timestamp::from_ms(at.parse().ok()?), name)),
+            ["REQUEST", id, kind @ ("DEPOSIT" | "WITHDRAW"), user] => {
+                let (id, user) = (id.parse().ok()?, user.parse().ok()?);
+                let movement = if kind == "DEPOSIT" { keys::deposit(&user, &id) } else { keys::withdrawal(&user, &id) };
+                (Self::Request, keys::request(&movement, &user, &id))
+            }
             ["OPERATOR", "KEYS", hash] => (Self::OperatorKey, keys::operator_key(hash)),
             ["CHECK", ..] => (Self::Check, key.clone()),
             _ => return None,
@@ -125,6 +137,7 @@ impl Own {
             ["WALLET"] => (Self::Wallet, keys::wallet(user)),
             ["LIMIT", sender, key] => (Self::Won, keys::won(user, &sender.parse().ok()?, &key.parse().ok()?)),
             ["DAY", day] if is_day(day) => (Self::Day, keys::day(user, day)),
+            ["DEED", number] => (Self::Deed, keys::deed_on(user, number.parse().ok()?)),
             ["DEPOSIT", id] => (Self::Deposit, keys::deposit(user, &id.parse().ok()?)),
             ["WITHDRAW", id] => (Self::Withdrawal, keys::withdrawal(user, &id.parse().ok()?)),
             ["CLAIM", id] => {

@@ -228,7 +228,7 @@ impl Totals {
         let amount = || fields.number("amount");
         let wallet = &mut self.wallet;
         let link = match own {
-            Own::Wallet => return Ok(None),
+            Own::Wallet | Own::Deed => return Ok(None),
             Own::InTimeline(at) if at.ms() != fields.number("at")? => {
                 return Err(Malformed("at: that of its key".to_owned()));
             }

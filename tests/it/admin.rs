@@ -11,7 +11,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use redis::cmd;
 use serde_json::{Value, json};
-use shared::domain::{AckMode, Hold, PartId, Terms, Timestamp};
+use shared::domain::{AckMode, Hold, Mandate, PartId, Terms, Timestamp};
 use shared::ports::HotStore;
 use shared::redis::{PartKeys, fields};
 use shared::service::{GrabOutcome, NewPacket};
@@ -379,10 +379,10 @@ async fn decisions_about_sending_are_listed_with_their_reasons() {
     let world = World::single().await;
     assert!(admin(&world, &["sending"]).await.with(0).text.contains("never paused"));
     let process = world.process();
-    let reason = Some("bought accounts".parse().unwrap());
-    process.wallets.decide_sending(true, reason, None).await.unwrap();
+    let reason = Some(&"bought accounts".parse().unwrap());
+    process.wallets.decide_sending(true, Mandate { reason, ..Mandate::default() }).await.unwrap();
     assert_eq!(admin(&world, &["--json", "sending"]).await.with(1).json()[0]["reason"], "bought accounts");
-    process.wallets.decide_sending(false, None, None).await.unwrap();
+    process.wallets.decide_sending(false, Mandate::default()).await.unwrap();
     let listed = admin(&world, &["--json", "sending"]).await.with(0).json();
     assert_eq!((listed.as_array().unwrap().len(), &listed[0]["paused"]), (2, &json!(false)));
 }

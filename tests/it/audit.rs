@@ -9,7 +9,9 @@ use audit::{Kind, Progress, Report};
 use audit_function::Event;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
-use shared::domain::{Amount, Labels, PacketId, Timestamp, UserId, WinLimit, WithdrawalEnd, WithdrawalRequest};
+use shared::domain::{
+    Amount, Labels, Mandate, PacketId, Timestamp, UserId, WinLimit, WithdrawalEnd, WithdrawalRequest,
+};
 use shared::service::{GrabOutcome, NewPacket};
 use tests::books::{auditor, full_report};
 use tests::{Promises, Setup, World, audit, packet, user, users};
@@ -160,7 +162,7 @@ async fn ledger() -> World {
     }
     process.close.close(closed.id, "x".parse().unwrap(), None).await.unwrap().unwrap();
     for name in ["sam", "nobody"] {
-        process.wallets.suspend(&user(name), "x".parse().unwrap(), true, None).await.unwrap();
+        process.wallets.suspend(&user(name), "x".parse().unwrap(), true, Mandate::default()).await.unwrap();
     }
     let w1 = WithdrawalRequest::at_once("w1".parse().unwrap(), Amount::new(1));
     process.wallets.withdraw(&user("bob"), &w1, None).await.unwrap();

@@ -131,9 +131,11 @@ impl Tally {
             | Name::SoldOut(_)
             | Name::Sending
             | Name::OperatorKey
+            | Name::Deed
+            | Name::Request
             | Name::CloseOrder
             | Name::Check
-            | Name::Of(_, Own::SendKey | Own::Day | Own::Won) => {
+            | Name::Of(_, Own::SendKey | Own::Deed | Own::Day | Own::Won) => {
                 return Ok(());
             }
             Name::Packet(_) => {

@@ -24,7 +24,7 @@ pub async fn run(table: &Table, Webhooks { queues, command }: Webhooks, json: bo
 /// Lets the receiver be called again.
 async fn enable(table: &Table, json: bool) -> Result<Outcome, Failed> {
     let at = System.now();
-    table.ledger().enable_receiver(at).await?;
+    table.ledger().enable_receiver(None, at).await?;
     let value = serde_json::json!({"enabled_at": at.to_string()});
     let words = "the receiver is enabled; events that wait follow within an hour and a quarter";
     Ok(Outcome::new(json, &value, || words.to_owned(), Exit::Good))

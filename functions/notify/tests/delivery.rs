@@ -403,7 +403,7 @@ async fn a_receiver_that_is_gone_is_not_called_until_an_operator_enables_it() {
     }
     assert_eq!((gone.requests().len(), well.requests().len()), (1, 0));
     let now = NOW.after(Duration::from_hours(24 * 13));
-    ledger.enable_receiver(now).await.unwrap();
+    ledger.enable_receiver(None, now).await.unwrap();
     let (handled, _) = handle(&well, &ledger, 2, RECEIVES_MAX * 10, now).await;
     assert_eq!((handled.answer.batch_item_failures.len(), handled.is_disabled), (0, false));
     assert!(handled.metric("hongbao", now).is_none());
@@ -413,7 +413,7 @@ async fn a_receiver_that_is_gone_is_not_called_until_an_operator_enables_it() {
 async fn what_a_busy_receiver_put_off_comes_soon_after_an_operator_enabled_it() {
     let (busy, well, ledger) = (Stand::asking(429, "3600").await, Stand::answering(200).await, ledger());
     let (_, queue) = handle(&busy, &ledger, 3, 1, NOW).await;
-    ledger.enable_receiver(NOW.after(Duration::from_mins(1))).await.unwrap();
+    ledger.enable_receiver(None, NOW.after(Duration::from_mins(1))).await.unwrap();
     let latest = queue.hidden.lock().unwrap().iter().map(|(_, pause)| *pause).max().unwrap();
     assert!(latest < Duration::from_mins(15), "{latest:?}");
     let (handled, _) = handle(&well, &ledger, 3, 2, NOW.after(latest)).await;
@@ -470,7 +470,7 @@ async fn an_event_is_set_aside_after_a_day_of_tries() {
         (RECEIVES_MAX * 9, Some(NOW.before(day)), true),
     ] {
         if let Some(at) = enabled_at {
-            ledger.enable_receiver(at).await.unwrap();
+            ledger.enable_receiver(None, at).await.unwrap();
         }
         let (Handled { answer: Answer { batch_item_failures }, .. }, queue) =
             handle(&away, &ledger, 1, receives, NOW).await;

@@ -7,12 +7,12 @@ use std::time::Instant;
 use futures::TryStreamExt;
 use lambda_http::http::header::ACCEPT;
 use lambda_http::{Body, Request, Response};
-use shared::domain::{PacketId, Reference, Selection, Timestamp, UserId};
+use shared::domain::{PacketId, Selection, Timestamp, UserId};
 use shared::http::{
-    Answer, Asked, ClaimRow, Code, Fields, Keeping, ListBody, MovementRow, MovementsAsked, Operation, PacketBody, Page,
-    Problem, ReferenceBody, ReportedRow, ShareBody, Viewer, WalletBody, admit_caller, asked, before_deadline, cursor,
-    movements_asked, operator, optional, page, page_with, parameter, respond, selection, selection_of, user_of,
-    voucher,
+    Answer, Asked, ClaimRow, Code, Fields, Keeping, ListBody, MovementRow, MovementsAsked, Operation, PacketBody,
+    PacketsAsked, Page, Problem, ReferenceBody, ReportedRow, ShareBody, Viewer, WalletBody, admit_caller, asked,
+    before_deadline, cursor, movements_asked, operator, optional, page, page_with, respond, selection, selection_of,
+    user_of, voucher,
 };
 use shared::ports::{HotStore, Table};
 use shared::service::{
@@ -52,7 +52,7 @@ async fn answer<T: Table, H: HotStore>(
         }
         Operation::FindPackets => {
             operator(request)?;
-            referenced(packets, request, parameter(request, "reference")?).await
+            found(packets, request).await
         }
         Operation::ListPacketClaims | Operation::ListPacketClaimsForUser => {
             let viewer = user_of(request, &asked)?;
@@ -156,15 +156,27 @@ async fn packets_of<T: Table, H: HotStore>(
     Answer::ok(&body.with_totals(wallet.sent_count, wallet.sent_amount))
 }
 
-async fn referenced<T: Table, H: HotStore>(
-    packets: &ViewPackets<T, H>,
-    request: &Request,
-    reference: Reference,
-) -> Result<Answer, Problem> {
-    let list = format!("packets with reference {reference}");
-    let page = page(request, &list)?;
-    let slice = packets.referenced(&reference, page.cursor, page.limit).await?;
-    Answer::ok(&ListBody::new("packets", &list, &slice, |packet| PacketBody::listed(packet, Viewer::Operator)))
+/// The packets with a reference, of a sender, or with a status.
+async fn found<T: Table, H: HotStore>(packets: &ViewPackets<T, H>, request: &Request) -> Result<Answer, Problem> {
+    let (asked, list) = PacketsAsked::of(request)?;
+    let row = |packet| PacketBody::listed(packet, Viewer::Operator);
+    match asked {
+        PacketsAsked::Referenced(reference) => {
+            let page = page(request, &list)?;
+            let slice = packets.referenced(&reference, page.cursor, page.limit).await?;
+            Answer::ok(&ListBody::new("packets", &list, &slice, row))
+        }
+        PacketsAsked::Sent(asked) => {
+            let page = page(request, &list)?;
+            let slice = packets.sent_within(&asked, page.cursor, page.limit).await?;
+            Answer::ok(&ListBody::new("packets", &list, &slice, row))
+        }
+        PacketsAsked::Unsettled(status) => {
+            let page = page(request, &list)?;
+            let slice = packets.unsettled(status, page.cursor, page.limit).await?;
+            Answer::ok(&ListBody::new("packets", &list, &slice, row))
+        }
+    }
 }
 
 async fn claims_of<T: Table, H: HotStore>(

@@ -1,18 +1,20 @@
 //! `/wallets/…`: the operator moves money in and out, and views wallets. `/operator/users/…`: they suspend users, and set their limits.
 //! `/operator/sending`: they pause sending. `/operator/webhooks`: they enable the receiver of webhooks.
 
+mod lists;
+
 use std::time::Instant;
 
 use lambda_http::http::StatusCode;
 use lambda_http::{Body, Request, Response};
 use serde::{Deserialize, Serialize};
 use shared::domain::{
-    Amount, MAX_BALANCE, MAX_MOVEMENT, OperatorReason, ReasonError, RequestKey, Signer, Timestamp, UserId, Withdrawal,
+    Amount, MAX_BALANCE, MAX_MOVEMENT, Mandate, OperatorReason, ReasonError, RequestKey, Timestamp, UserId, Withdrawal,
     WithdrawalEnd,
 };
 use shared::http::{
     Answer, Asked, Code, Fields, Int, LimitsBody, ListBody, MovementRow, MovementsAsked, Operation, Problem,
-    ReceiverBody, SendingBody, SuspensionBody, Viewer, WalletBody, WithdrawalBody, WithdrawalRow, asked,
+    ReceiverBody, SendingBody, SuspensionBody, Viewer, WalletBody, Why, WithdrawalBody, WithdrawalRow, asked,
     before_deadline, movements_asked, operator, optional, page_with, required_body, respond, withdrawal_made,
     withdrawal_of_operator, withdrawal_posted, withdrawal_voided,
 };
@@ -26,6 +28,7 @@ const BODY_BYTES_MAX: usize = 16 * 1_024;
 #[serde(deny_unknown_fields)]
 struct DepositBody {
     amount: Int,
+    reason: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -48,13 +51,15 @@ async fn answer<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Ans
     let Asked { user_id: user, id, .. } = asked;
     match asked.operation {
         Operation::Deposit => {
-            let (user, id, amount) = deposit(request, user, id)?;
-            let outcome = wallets.deposit(&user, &id, amount, Some(&by)).await?;
+            let (user, id, amount, reason) = deposit(request, user, id)?;
+            let mandate = Mandate { by: Some(&by), reason: reason.as_ref(), key: None };
+            let outcome = wallets.deposit(&user, &id, amount, mandate).await?;
             deposited(wallets, &user, outcome).await
         }
         Operation::Withdraw => {
-            let (user, asked) = withdrawal_of_operator(request, user, id)?;
-            let outcome = wallets.withdraw(&user, &asked, Some(&by)).await?;
+            let (user, asked, reason) = withdrawal_of_operator(request, user, id)?;
+            let mandate = Mandate { by: Some(&by), reason: reason.as_ref(), key: None };
+            let outcome = wallets.withdraw(&user, &asked, mandate).await?;
             let (status, made) = withdrawal_made(outcome)?;
             shown(wallets, status, &made).await
         }
@@ -68,14 +73,16 @@ async fn answer<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Ans
             shown(wallets, StatusCode::OK, &found).await
         }
         Operation::PostWithdrawal => {
-            let (user, id, amount) = withdrawal_posted(request, user, id)?;
-            end(wallets, &user, &id, WithdrawalEnd::Post(amount), &by).await
+            let (user, id, amount, reason) = withdrawal_posted(request, user, id)?;
+            let mandate = Mandate { by: Some(&by), reason: reason.as_ref(), key: None };
+            end(wallets, &user, &id, WithdrawalEnd::Post(amount), mandate).await
         }
         Operation::VoidWithdrawal => {
             let (user, id, reason) = withdrawal_voided(request, user, id)?;
-            end(wallets, &user, &id, WithdrawalEnd::Void(reason), &by).await
+            let mandate = Mandate { by: Some(&by), reason: reason.as_ref(), key: None };
+            end(wallets, &user, &id, WithdrawalEnd::Void(reason.clone()), mandate).await
         }
-        Operation::ListWithdrawals => pending_withdrawals(wallets, request).await,
+        Operation::ListWithdrawals => withdrawals(wallets, request).await,
         Operation::GetWallet => {
             let user = user_id(user)?;
             let (wallet, suspension) = wallets.account(&user).await?;
@@ -83,11 +90,13 @@ async fn answer<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Ans
         }
         Operation::SuspendUser => {
             let (user, reason, grabs) = suspension(request, user)?;
-            let suspension = wallets.suspend(&user, reason, grabs, Some(&by)).await?;
+            let why = Why::new(request, None)?;
+            let suspension = wallets.suspend(&user, reason, grabs, why.mandate(&by)).await?;
             Answer::ok(&SuspendedBody { user_id: &user, suspension: SuspensionBody::new(&suspension) })
         }
         Operation::LiftSuspension => {
-            wallets.lift_suspension(&user_id(user)?).await?;
+            let (user, why) = (user_id(user)?, Why::of_body(request)?);
+            wallets.lift_suspension(&user, why.mandate(&by)).await?;
             Ok(Answer::nothing())
         }
         Operation::GetUserLimits => {
@@ -95,14 +104,16 @@ async fn answer<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Ans
             Answer::ok(&LimitsBody::new(&user, wallets.limits(&user).await?.as_ref()))
         }
         Operation::SetUserLimits => {
-            let (user, [daily_sent_max, deposit_max]) = limits(request, user)?;
-            let limits = wallets.set_limits(&user, daily_sent_max, deposit_max, Some(&by)).await?;
+            let (user, [daily_sent_max, deposit_max], reason) = limits(request, user)?;
+            let why = Why::new(request, reason)?;
+            let limits = wallets.set_limits(&user, daily_sent_max, deposit_max, why.mandate(&by)).await?;
             Answer::ok(&LimitsBody::new(&user, Some(&limits)))
         }
         Operation::GetSending => Answer::ok(&SendingBody::new(wallets.sending().await?.as_ref())),
         Operation::DecideSending => {
             let (paused, reason) = sending(request)?;
-            let decision = wallets.decide_sending(paused, reason, Some(&by)).await?;
+            let why = Why::new(request, reason)?;
+            let decision = wallets.decide_sending(paused, why.mandate(&by)).await?;
             Answer::ok(&SendingBody::new(Some(&decision)))
         }
         Operation::GetWebhooks => {
@@ -111,10 +122,18 @@ async fn answer<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Ans
         }
         Operation::EnableWebhooks => {
             let body: ReceiverAsked = required_body(request, BODY_BYTES_MAX)?;
-            let (receiver, now) = wallets.enable_receiver(body.enabled).await?;
+            let mut fields = Fields::default();
+            let reason = fields.text("reason", body.reason);
+            fields.finish()?;
+            let why = Why::new(request, reason)?;
+            let (receiver, now) = wallets.enable_receiver(body.enabled, why.mandate(&by)).await?;
             Answer::ok(&ReceiverBody::new(&receiver, now))
         }
         Operation::ListMovements => movements(wallets, request, user_id(user)?).await,
+        Operation::FindMovements => lists::movements_with_id(wallets, request).await,
+        Operation::ListDeeds => lists::deeds(wallets, request).await,
+        Operation::ListUsers => lists::users(wallets, request).await,
+        Operation::ListWins => lists::wins(wallets, request, &user_id(user)?).await,
         _ => Err(Problem::route_not_found()),
     }
 }
@@ -146,6 +165,7 @@ struct SendingAsked {
 #[serde(deny_unknown_fields)]
 struct ReceiverAsked {
     enabled: bool,
+    reason: Option<String>,
 }
 
 /// Whether sending is to be paused, and why.
@@ -164,10 +184,11 @@ fn sending(request: &Request) -> Result<(bool, Option<OperatorReason>), Problem>
 struct LimitsAsked {
     daily_sent_max: Option<Int>,
     deposit_max: Option<Int>,
+    reason: Option<String>,
 }
 
-/// The user and the limits that a request sets for them, or all errors. A limit that is left out is the deployment's.
-fn limits(request: &Request, user: &str) -> Result<(UserId, [Option<Amount>; 2]), Problem> {
+/// The user, the limits that a request sets for them, and why; or all errors. A limit that is left out is the deployment's.
+fn limits(request: &Request, user: &str) -> Result<(UserId, [Option<Amount>; 2], Option<OperatorReason>), Problem> {
     let body: LimitsAsked = required_body(request, BODY_BYTES_MAX)?;
     let mut fields = Fields::default();
     let user = fields.check("user_id", user.parse().ok(), "is not a user id");
@@ -180,15 +201,20 @@ fn limits(request: &Request, user: &str) -> Result<(UserId, [Option<Amount>; 2])
         limit("daily_sent_max", body.daily_sent_max, MAX_BALANCE),
         limit("deposit_max", body.deposit_max, MAX_MOVEMENT),
     ];
-    fields.complete(|| Some((user?, limits)))
+    let reason = fields.text("reason", body.reason);
+    fields.complete(|| Some((user?, limits, reason)))
 }
 
 fn user_id(text: &str) -> Result<UserId, Problem> {
     text.parse().map_err(|error| Problem::field("user_id", format!("{error}")))
 }
 
-/// The user, the id and the amount of a deposit, or all errors.
-pub fn deposit(request: &Request, user: &str, id: &str) -> Result<(UserId, RequestKey, Amount), Problem> {
+/// The user, the id, the amount and the reason of a deposit, or all errors.
+pub fn deposit(
+    request: &Request,
+    user: &str,
+    id: &str,
+) -> Result<(UserId, RequestKey, Amount, Option<OperatorReason>), Problem> {
     let body: DepositBody = required_body(request, BODY_BYTES_MAX)?;
     let mut fields = Fields::default();
     let user = fields.check("user_id", user.parse().ok(), "is not a user id");
@@ -196,7 +222,8 @@ pub fn deposit(request: &Request, user: &str, id: &str) -> Result<(UserId, Reque
     let most = MAX_MOVEMENT.minor_units();
     let amount = body.amount.within(1..=most).map(Amount::new);
     let amount = fields.check("amount", amount, format!("must be an integer from 1 to {most}"));
-    fields.complete(|| Some((user?, id?, amount?)))
+    let reason = fields.text("reason", body.reason);
+    fields.complete(|| Some((user?, id?, amount?, reason)))
 }
 
 async fn deposited<T: Table>(wallets: &Wallets<T>, user: &UserId, outcome: DepositOutcome) -> Result<Answer, Problem> {
@@ -221,9 +248,9 @@ async fn end<T: Table>(
     user: &UserId,
     id: &RequestKey,
     end: WithdrawalEnd,
-    by: &Signer,
+    mandate: Mandate<'_>,
 ) -> Result<Answer, Problem> {
-    match wallets.end_withdrawal(user, id, end, Some(by)).await? {
+    match wallets.end_withdrawal(user, id, end, mandate).await? {
         EndOutcome::Ended(ended) | EndOutcome::Replayed(ended) => shown(wallets, StatusCode::OK, &ended).await,
         EndOutcome::Posted => {
             Err(Problem::new(Code::WithdrawalPosted, "The withdrawal is posted, and not as this request asks."))
@@ -246,16 +273,28 @@ fn withdrawal_not_found() -> Problem {
     Problem::new(Code::WithdrawalNotFound, "There is no such withdrawal.")
 }
 
-async fn pending_withdrawals<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Answer, Problem> {
+/// Those that are pending, of all users; or a user's, also those that ended.
+async fn withdrawals<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Answer, Problem> {
     let mut fields = Fields::default();
-    let is_pending = |text: &str| (text == "pending").then_some(());
-    optional(&mut fields, request, "state", "must be pending", is_pending);
+    let state = |text: &str| ["pending", "posted", "voided"].into_iter().find(|state| *state == text);
+    let state = optional(&mut fields, request, "state", "must be pending, posted or voided", state);
+    let user = optional(&mut fields, request, "user_id", "is not a user id", |text| text.parse::<UserId>().ok());
     let a_time = "must be a time such as 2026-11-20T13:30:00.120Z";
     let before = optional(&mut fields, request, "before", a_time, |text| text.parse::<Timestamp>().ok());
-    let list = format!("pending withdrawals before {}", before.map_or(u64::MAX, Timestamp::ms));
+    let until = before.map_or(u64::MAX, Timestamp::ms);
+    let row = |withdrawal| WithdrawalRow::new(withdrawal, Viewer::Operator);
+    if let Some(user) = user {
+        let list = format!("{} withdrawals of user {user} before {until}", state.unwrap_or("all"));
+        let page = page_with(fields, request, &list)?;
+        let slice = wallets.withdrawals_of(&user, state, before, page.cursor, page.limit).await?;
+        return Answer::ok(&ListBody::new("withdrawals", &list, &slice, row));
+    }
+    if state.is_some_and(|state| state != "pending") {
+        fields.check("user_id", None::<()>, "is required for those that ended");
+    }
+    let list = format!("pending withdrawals before {until}");
     let page = page_with(fields, request, &list)?;
     let slice = wallets.pending_withdrawals(before, page.cursor, page.limit).await?;
-    let row = |withdrawal| WithdrawalRow::new(withdrawal, Viewer::Operator);
     Answer::ok(&ListBody::new("withdrawals", &list, &slice, row))
 }
 

@@ -3,6 +3,7 @@
 
 mod amounts;
 mod day;
+mod deed;
 mod id;
 mod labels;
 mod limits;
@@ -22,6 +23,7 @@ mod withdrawal;
 
 pub use amounts::{Amounts, AmountsError};
 pub use day::{DailyLimit, Day, DayZone};
+pub use deed::{Deed, DeedKind, Mandate};
 pub use id::{IdError, IdempotencyKey, MAX_PARTS, PACKET_ID_RANDOM_BYTES, PacketId, RequestKey, Signer, UserId};
 pub use labels::{Cover, LabelError, Labels, LimitKey, Reference, Selection};
 pub use limits::{Limits, MAX_BALANCE, MAX_MOVEMENT, UserRates};

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::id::Signer;
+use super::id::{IdempotencyKey, Signer};
 use super::money::Amount;
 use super::text::is_plain;
 use super::time::Timestamp;
@@ -103,6 +103,9 @@ pub struct SendingDecision {
     /// The principal who signed the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Signer>,
+    /// The idempotency key of the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<IdempotencyKey>,
 }
 
 /// How each key of an operator begins. The rest is the base64 of 32 random bytes.

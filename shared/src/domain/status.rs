@@ -41,6 +41,28 @@ pub enum Status {
 }
 
 impl Status {
+    /// All of them.
+    pub const ALL: [Self; 6] = [Self::Scheduled, Self::Open, Self::SoldOut, Self::Expired, Self::Closed, Self::Settled];
+
+    /// The name that answers use.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Scheduled => "scheduled",
+            Self::Open => "open",
+            Self::SoldOut => "sold_out",
+            Self::Expired => "expired",
+            Self::Closed => "closed",
+            Self::Settled => "settled",
+        }
+    }
+
+    /// The status with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.name() == name)
+    }
+
     /// The state at `now` of a packet with these terms and this end, of which so many slips are claimed.
     ///
     /// Clocks decide as little as possible, because those of two processes differ. They only say whether a packet without a claim has begun,

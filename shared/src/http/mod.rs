@@ -13,6 +13,7 @@ mod request;
 mod right;
 mod route;
 mod runtime;
+mod support;
 mod views;
 mod withdrawal;
 
@@ -29,6 +30,7 @@ pub use request::{admit_caller, idempotency_key, operator, user_of, voucher};
 pub use right::rights_for;
 pub use route::{Asked, Function, Operation, ROUTES, Route, asked, find};
 pub use runtime::run;
+pub use support::{DecidedRow, DeedRow, PacketsAsked, RequestedRow, Why, WinsRow};
 pub use views::{
     ClaimRow, LimitsBody, ListBody, MineView, MovementRow, PacketBody, ReceiverBody, ReferenceBody, ReportedRow,
     SendingBody, ShareBody, SuspensionBody, Viewer, WalletBody, WithdrawalBody, WithdrawalRow,

@@ -108,6 +108,11 @@ pub fn voucher(request: &Request, asked: &Asked) -> Result<Voucher, Problem> {
     Ok(Voucher::User(ticket.map(|value| value.to_str().unwrap_or_default().into())))
 }
 
+/// The header `Idempotency-Key` of a request that may have one.
+pub fn optional_key(request: &Request) -> Result<Option<IdempotencyKey>, Problem> {
+    if request.headers().contains_key("Idempotency-Key") { idempotency_key(request).map(Some) } else { Ok(None) }
+}
+
 /// The header `Idempotency-Key`: the key as it stands, or as a string of structured fields, which has quotes around it.
 pub fn idempotency_key(request: &Request) -> Result<IdempotencyKey, Problem> {
     let value = single(request, "Idempotency-Key")?;

@@ -18,12 +18,10 @@ pub const fn rights_for(operation: Operation) -> &'static [Right] {
         | O::ListMyMovements
         | O::AskWithdrawal
         | O::Preflight => &[],
-        O::ListPacketsOfUser
-        | O::SendPacketForUser
-        | O::GrabPacketForUser
-        | O::GetPacketForUser
-        | O::ListPacketClaimsForUser
-        | O::ListClaimsOfUser => &[Right::Users],
+        O::SendPacketForUser | O::GrabPacketForUser => &[Right::Users],
+        O::ListPacketsOfUser | O::GetPacketForUser | O::ListPacketClaimsForUser | O::ListClaimsOfUser => {
+            &[Right::Read, Right::Users]
+        }
         O::GetWallet | O::ListMovements | O::GetWithdrawal | O::ListWithdrawals => &[Right::Read, Right::Payout],
         O::PostWithdrawal | O::VoidWithdrawal => &[Right::Money, Right::Payout],
         O::FindPackets
@@ -33,7 +31,11 @@ pub const fn rights_for(operation: Operation) -> &'static [Right] {
         | O::ReportClaims
         | O::GetReference
         | O::GetUserLimits
-        | O::GetSending => &[Right::Read],
+        | O::GetSending
+        | O::FindMovements
+        | O::ListDeeds
+        | O::ListUsers
+        | O::ListWins => &[Right::Read],
         O::Deposit
         | O::Withdraw
         | O::ClosePacket

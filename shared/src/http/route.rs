@@ -70,6 +70,10 @@ pub enum Operation {
     GetReference,
     CloseReference,
     ListWithdrawals,
+    FindMovements,
+    ListDeeds,
+    ListUsers,
+    ListWins,
     SuspendUser,
     LiftSuspension,
     GetUserLimits,
@@ -122,7 +126,7 @@ const CLAIMS: &[&str] = &["order", "after", "limit", "cursor"];
 const MOVEMENTS: &[&str] = &["from", "to", "kind", "limit", "cursor"];
 
 /// All routes. Those of a path have the order in which `Allow` names their methods.
-pub const ROUTES: [Route; 39] = [
+pub const ROUTES: [Route; 43] = [
     route("POST", "/packets", Operation::SendPacket, Send, &[]),
     route("POST", "/packets/{packet_id}/grab", Operation::GrabPacket, Grab, &[]),
     route("GET", "/packets/{packet_id}", Operation::GetPacket, View, &[]),
@@ -145,7 +149,13 @@ pub const ROUTES: [Route; 39] = [
     route("PUT", "/wallets/{user_id}/withdrawals/{withdrawal_id}", Operation::Withdraw, Wallet, &[]),
     route("POST", "/wallets/{user_id}/withdrawals/{withdrawal_id}/post", Operation::PostWithdrawal, Wallet, &[]),
     route("POST", "/wallets/{user_id}/withdrawals/{withdrawal_id}/void", Operation::VoidWithdrawal, Wallet, &[]),
-    route("GET", "/operator/packets", Operation::FindPackets, View, &["reference", "limit", "cursor"]),
+    route(
+        "GET",
+        "/operator/packets",
+        Operation::FindPackets,
+        View,
+        &["reference", "sender_id", "from", "to", "status", "limit", "cursor"],
+    ),
     route("GET", "/operator/packets/{packet_id}", Operation::GetAnyPacket, View, &[]),
     route("GET", "/operator/packets/{packet_id}/claims", Operation::ListAnyPacketClaims, View, CLAIMS),
     route("GET", "/operator/packets/{packet_id}/users/{user_id}", Operation::GetShare, View, &[]),
@@ -159,7 +169,17 @@ pub const ROUTES: [Route; 39] = [
     ),
     route("GET", "/operator/references/{reference}", Operation::GetReference, View, &["sender_id"]),
     route("POST", "/operator/references/{reference}/close", Operation::CloseReference, Send, &["sender_id"]),
-    route("GET", "/operator/withdrawals", Operation::ListWithdrawals, Wallet, &["state", "before", "limit", "cursor"]),
+    route(
+        "GET",
+        "/operator/withdrawals",
+        Operation::ListWithdrawals,
+        Wallet,
+        &["state", "user_id", "before", "limit", "cursor"],
+    ),
+    route("GET", "/operator/movements", Operation::FindMovements, Wallet, &["id", "limit", "cursor"]),
+    route("GET", "/operator/deeds", Operation::ListDeeds, Wallet, &["user_id", "limit", "cursor"]),
+    route("GET", "/operator/users", Operation::ListUsers, Wallet, &["state", "limit", "cursor"]),
+    route("GET", "/operator/users/{user_id}/wins", Operation::ListWins, Wallet, PAGE),
     route("PUT", "/operator/users/{user_id}/suspension", Operation::SuspendUser, Wallet, &[]),
     route("DELETE", "/operator/users/{user_id}/suspension", Operation::LiftSuspension, Wallet, &[]),
     route("GET", "/operator/users/{user_id}/limits", Operation::GetUserLimits, Wallet, &[]),

@@ -18,7 +18,7 @@ use crate::service::{
 };
 
 /// A time as texts have it.
-struct Rfc3339(Timestamp);
+pub(super) struct Rfc3339(pub(super) Timestamp);
 
 impl Serialize for Rfc3339 {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -76,10 +76,11 @@ struct LongFields<'a> {
     operators: Option<OperatorFields<'a>>,
 }
 
-/// The field of a packet that only the operator sees.
+/// The fields of a packet that only the operator sees.
 #[derive(Serialize)]
 struct OperatorFields<'a> {
     closing: Option<ClosingView<'a>>,
+    settled_at: Option<Rfc3339>,
 }
 
 /// Why, by whom and when a packet was closed.
@@ -137,7 +138,8 @@ impl<'a> PacketBody<'a> {
     /// A packet by itself. The seed and the luckiest claim are shown once every slip is decided.
     pub fn single(view: &'a PacketView, viewer: Viewer) -> Self {
         let closing = view.closing.as_ref().map(ClosingView::new);
-        let operators = matches!(viewer, Viewer::Operator).then_some(OperatorFields { closing });
+        let settled_at = view.settled_at.map(Rfc3339);
+        let operators = matches!(viewer, Viewer::Operator).then_some(OperatorFields { closing, settled_at });
         let long = LongFields { recipients: view.terms.guard.recipients.as_ref(), operators };
         Self::new(view, viewer, Some(long))
     }
@@ -698,6 +700,7 @@ mod tests {
             status: Status::Open,
             closed_at: None,
             closing: None,
+            settled_at: None,
             summary,
             mine: None,
             won: None,
@@ -743,7 +746,7 @@ mod tests {
         let sender = shown(&view, "ann");
         let operator = serde_json::to_value(PacketBody::single(&view, Viewer::Operator)).unwrap();
         assert_eq!((sender.get("closing"), operator.get("closing")), (None, Some(&Value::Null)));
-        assert_eq!(without(operator, "closing"), sender);
+        assert_eq!(without(without(operator, "closing"), "settled_at"), sender);
         assert_eq!(
             (&sender["reference"], &sender["recipients"], &sender["metadata"]),
             (&json!("order-17"), &json!(["bob"]), &json!({"k": "v"}))

@@ -19,14 +19,19 @@ fn amount(fields: &mut Fields, asked: Int, most: u64) -> Option<Amount> {
     fields.check("amount", amount, format!("must be an integer from 1 to {most}"))
 }
 
-/// The user and the withdrawal of the operator's request, or all errors.
-pub fn withdrawal_of_operator(request: &Request, user: &str, id: &str) -> Result<(UserId, WithdrawalRequest), Problem> {
+/// The user, the withdrawal and the reason of the operator's request, or all errors.
+pub fn withdrawal_of_operator(
+    request: &Request,
+    user: &str,
+    id: &str,
+) -> Result<(UserId, WithdrawalRequest, Option<OperatorReason>), Problem> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Asked {
         amount: Int,
         pending: Option<bool>,
         note: Option<String>,
+        reason: Option<String>,
     }
     let body: Asked = required_body(request, BODY_BYTES_MAX)?;
     let mut fields = Fields::default();
@@ -34,8 +39,10 @@ pub fn withdrawal_of_operator(request: &Request, user: &str, id: &str) -> Result
     let id = fields.check("withdrawal_id", id.parse().ok(), ID);
     let amount = amount(&mut fields, body.amount, MAX_MOVEMENT.minor_units());
     let note = fields.text("note", body.note);
+    let reason = fields.text("reason", body.reason);
     let (pending, requester) = (body.pending.unwrap_or_default(), Requester::Operator);
-    fields.complete(|| Some((user?, WithdrawalRequest { id: id?, amount: amount?, pending, note, requester })))
+    let made = || Some((user?, WithdrawalRequest { id: id?, amount: amount?, pending, note, requester }, reason));
+    fields.complete(made)
 }
 
 /// The withdrawal that a user asks for, or all errors. It is always pending.
@@ -56,19 +63,20 @@ pub fn withdrawal_of_user(request: &Request) -> Result<WithdrawalRequest, Proble
     fields.complete(|| Some(WithdrawalRequest { id: id?, amount: amount?, pending: true, note, requester }))
 }
 
-/// The user, the id and the amount of a request to post a withdrawal, or all errors. Left out, the amount is all of it. So it is not left
+/// The user, the id, the amount and the reason of a request to post a withdrawal, or all errors. Left out, the amount is all of it. So it is not left
 /// out where it is `null`: a program that does not know its amount must not pay all.
 pub fn withdrawal_posted(
     request: &Request,
     user: &str,
     id: &str,
-) -> Result<(UserId, RequestKey, Option<Amount>), Problem> {
+) -> Result<(UserId, RequestKey, Option<Amount>, Option<OperatorReason>), Problem> {
     #[derive(Default, Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Asked {
         #[expect(clippy::option_option, reason = "it is absent, null or a number")]
         #[serde(default, deserialize_with = "or_null")]
         amount: Option<Option<Int>>,
+        reason: Option<String>,
     }
     let body: Asked = parse_body(request, BODY_BYTES_MAX)?.unwrap_or_default();
     let mut fields = Fields::default();
@@ -79,7 +87,8 @@ pub fn withdrawal_posted(
         Some(None) => fields.check("amount", None, "must not be null: without it, all is paid out"),
         Some(Some(asked)) => amount(&mut fields, asked, MAX_MOVEMENT.minor_units()),
     };
-    fields.complete(|| Some((user?, id?, amount)))
+    let reason = fields.text("reason", body.reason);
+    fields.complete(|| Some((user?, id?, amount, reason)))
 }
 
 /// A field that is there, with a value or `null`.

@@ -7,7 +7,7 @@ use serde_dynamo::AttributeValue;
 use super::commit::Committed;
 use super::withdrawal::place_of;
 use super::{Ledger, LedgerError, Packet, items, keys};
-use crate::domain::{Intervention, Reference, Selection, Timestamp, UserId};
+use crate::domain::{Deed, DeedKind, Intervention, Mandate, Reference, Selection, Timestamp, UserId};
 use crate::ports::{Expect, Item, Table, Write};
 
 /// Packets of one read.
@@ -32,8 +32,15 @@ impl<T: Table> Ledger<T> {
         let number = |number: u64| AttributeValue::N(number.to_string());
         set.insert(keys::DUE_SHARD.to_owned(), number(keys::CLOSING_SHARD.into()));
         set.insert(keys::DUE_AT.to_owned(), number(order.intervention.at.ms()));
+        let Intervention { reason, at, by } = &order.intervention;
+        let mandate = Mandate { by: by.as_ref(), reason: Some(reason), key: None };
+        let deed = Deed {
+            user_id: Some(order.sender.clone()),
+            reference: Some(order.reference.clone()),
+            ..Deed::new(DeedKind::CloseReference, mandate, *at)
+        };
         // Without a condition nothing refuses it.
-        self.commit(&[change(order, set, &[])]).await.map(drop)
+        self.commit_deed(&deed, &[change(order, set, &[])]).await.map(drop)
     }
 
     /// Up to `limit` orders that are not carried out, the oldest first.
@@ -55,7 +62,7 @@ impl<T: Table> Ledger<T> {
         let (mut all, mut after) = (Vec::new(), None);
         loop {
             let page = self.selected(&of, None, after, PACKETS_AT_ONCE).await?;
-            let is_meant = |Packet { terms, settled, closed }: &Packet| {
+            let is_meant = |Packet { terms, settled, closed, .. }: &Packet| {
                 let may_have_open_parts = closed.is_some() || now < terms.expires_at;
                 settled.is_none() && may_have_open_parts && terms.created_at <= intervention.at
             };

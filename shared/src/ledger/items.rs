@@ -9,8 +9,8 @@ use serde_bytes::ByteBuf;
 use super::LedgerError;
 use crate::domain::{
     AckMode, Amount, Claim, Cover, Decision, Guard, Intervention, Labels, LimitKey, Note, OperatorReason, Owner,
-    PacketId, PassphraseDigest, Reference, RequestKey, Requester, Seed, Signer, Split, Terms, Timestamp, UserId,
-    UserLimits, WinLimit, Withdrawal, WithdrawalRequest, WithdrawalState,
+    PacketId, PassphraseDigest, Reference, RequestKey, Requester, Seed, Signer, Split, Suspension, Terms, Timestamp,
+    UserId, UserLimits, WinLimit, Withdrawal, WithdrawalRequest, WithdrawalState,
 };
 use crate::ports::Item;
 
@@ -375,6 +375,19 @@ pub struct WalletItem {
     pub sent_amount: Amount,
     pub claim_count: u64,
     pub claim_amount: Amount,
+}
+
+impl WalletItem {
+    /// The suspension of its owner, if they are suspended.
+    pub fn suspension(&self) -> Option<Suspension> {
+        let intervention = self.suspended.clone()?;
+        Some(Suspension { intervention, grabs: self.may_not_grab })
+    }
+
+    /// What its owner may do instead of what everybody may. Limits that were taken back are none.
+    pub fn own_limits(&self) -> Option<&UserLimits> {
+        self.limits.as_ref().filter(|limits| limits.daily_sent_max.is_some() || limits.deposit_max.is_some())
+    }
 }
 
 pub fn write<I: Serialize>(item: &I) -> Result<Item, LedgerError> {

@@ -22,6 +22,10 @@ pub const DUE_SHARD: &str = "due_shard";
 /// close was ordered.
 pub const DUE_AT: &str = "due_at";
 
+/// The partition key of the index behind which users stand whom the operator has suspended or given limits of their own. Their sort key is
+/// the time of that decision.
+pub const DECIDED_SHARD: u32 = DUE_SHARDS + 2;
+
 /// The number of due shards: the partition keys of packets in the index [`DUE_INDEX`].
 const DUE_SHARDS: u32 = 16;
 
@@ -44,6 +48,8 @@ pub const SLIPS_PER_KEY: u32 = 64;
 pub const CLAIM: &str = "CLAIM#";
 /// The beginning of the sort keys of the days with a limit.
 pub const DAY: &str = "DAY#";
+/// The beginning of the sort keys of what operators did to a user.
+pub const DEED: &str = "DEED#";
 /// The beginning of the sort keys of deposits.
 pub const DEPOSIT: &str = "DEPOSIT#";
 /// The beginning of the sort keys of idempotency keys. All that follows is the key, which can have a `#`.
@@ -120,6 +126,30 @@ pub fn receiver() -> Key {
 
 /// All decisions of the operator about sending.
 pub const SENDING: &str = "OPERATOR#SENDING";
+
+/// All deeds of operators.
+pub const DEEDS: &str = "OPERATOR#DEEDS";
+
+/// One of them, which happened `at` that time; `name` tells it from others of that time. Written with what was done, never changed.
+pub fn deed(at: Timestamp, name: &str) -> Key {
+    Key { pk: DEEDS.to_owned(), sk: format!("{}#{name}", time(at)) }
+}
+
+/// The same deed under the user to whom it was done, as the `number`th of theirs. Written with the other, never changed.
+pub fn deed_on(owner: &UserId, number: u32) -> Key {
+    Key { pk: user(owner), sk: format!("{DEED}{number:06}") }
+}
+
+/// All deposits and withdrawals with an id.
+pub fn requests(id: &RequestKey) -> String {
+    format!("REQUEST#{id}")
+}
+
+/// That a user has a deposit or a withdrawal with this id. Written with it, never changed.
+pub fn request(movement: &Key, owner: &UserId, id: &RequestKey) -> Key {
+    let kind = movement.sk.split_once('#').map_or(&*movement.sk, |(kind, _)| kind);
+    Key { pk: requests(id), sk: format!("{kind}#{owner}") }
+}
 
 /// The partition key of the keys of operators.
 pub const OPERATOR_KEYS: &str = "OPERATOR#KEYS";

@@ -6,6 +6,7 @@
 mod claim;
 mod closing;
 mod commit;
+mod deeds;
 mod history;
 mod items;
 pub mod keys;
@@ -25,12 +26,13 @@ use std::sync::Arc;
 
 pub use claim::{CLAIMS_MAX, ClaimOutcome, ClaimRefusal};
 pub use closing::CloseOrder;
+pub use deeds::{Decided, DecidedCursor, DeedCursor, LimitUse, Requested};
 pub use history::{ClaimKey, OwnClaim, Slice};
 pub use items::SETTLED;
 pub use keys::due_shard;
 pub use movements::MovementCursor;
 pub use operator_keys::{OperatorKey, hash_of_key};
-pub use packet::{Due, Packet, SendOutcome, SendRequest};
+pub use packet::{Due, DueCursor, Packet, SendOutcome, SendRequest};
 pub use receiver::{ReceiverState, ReceiverStatus};
 pub use refund::{REFUND_SLIPS_MAX, RefundOutcome};
 pub use wallet::DepositOutcome;

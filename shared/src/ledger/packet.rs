@@ -1,16 +1,20 @@
 use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
+use serde_json::json;
 use tokio::time::Instant;
 
 use super::commit::{BACKOFF_FIRST, BACKOFF_MOST, Committed};
+use super::history::{Slice, cut};
 use super::items::{self, AmountsItem, PacketItem, ReferenceItem, SendKeyItem, SentItem};
 use super::wallet::Unpaid;
 use super::{Ledger, LedgerError, keys};
 use crate::domain::{
-    Amounts, Best, DailyLimit, Decision, End, IdempotencyKey, Intervention, OperatorReason, PacketId, PartId, Signer,
-    Summary, Terms, Timestamp,
+    Amounts, Best, DailyLimit, Decision, Deed, DeedKind, End, IdempotencyKey, Intervention, Mandate, OperatorReason,
+    PacketId, PartId, Signer, Summary, Terms, Timestamp,
 };
 use crate::ports::{Batch, Bound, Expect, Item, Key, Query, Reason, Table, TableError, Write};
 
@@ -57,6 +61,8 @@ pub enum SendOutcome {
 pub struct Packet {
     /// Its terms.
     pub terms: Terms,
+    /// When it was settled, if it is.
+    pub settled_at: Option<Timestamp>,
     /// What its decisions sum to; known once it is settled.
     pub settled: Option<Summary>,
     /// What the operator did, if they have closed it.
@@ -78,6 +84,35 @@ pub struct Due {
     pub id: PacketId,
     /// When it expired. `None`: it is closed, and due at once.
     pub expired_at: Option<Timestamp>,
+}
+
+/// A place in the list of all packets that are not settled, which goes shard by shard: that of the last one read.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct DueCursor(Due);
+
+impl DueCursor {
+    /// The place of this packet.
+    #[must_use]
+    pub const fn of(due: Due) -> Self {
+        Self(due)
+    }
+}
+
+impl fmt::Display for DueCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}#{}", self.0.expired_at.map_or(0, Timestamp::ms), self.0.id)
+    }
+}
+
+impl FromStr for DueCursor {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (at, id) = text.split_once('#').ok_or(())?;
+        let at: u64 = at.parse().map_err(drop)?;
+        let expired_at = (at > 0).then(|| Timestamp::from_ms(at));
+        Ok(Self(Due { id: id.parse().map_err(drop)?, expired_at }))
+    }
 }
 
 impl<T: Table> Ledger<T> {
@@ -255,7 +290,15 @@ impl<T: Table> Ledger<T> {
         })?;
         let expect = Expect::Is(items::STATUS, items::OPEN);
         let write = Write::Change { key: keys::packet(terms.id), expect, set, remove: &[] };
-        Ok(matches!(self.commit(&[write]).await?, Committed::Yes))
+        let mandate = Mandate { by: closing.by.as_ref(), reason: Some(&closing.reason), key: None };
+        let deed = Deed {
+            packet_id: Some(terms.id),
+            reference: terms.labels.reference.clone(),
+            before: Some(json!({"status": items::OPEN})),
+            after: Some(json!({"status": items::CLOSED})),
+            ..Deed::new(DeedKind::Close, mandate, closing.at)
+        };
+        Ok(matches!(self.commit_deed(&deed, &[write]).await?, Committed::Yes))
     }
 
     /// Up to `limit` packets of a due shard after `after`: closed ones, then those that expired at or before `until`, the earliest first.
@@ -273,6 +316,24 @@ impl<T: Table> Ledger<T> {
     }
 }
 
+impl<T: Table> Ledger<T> {
+    /// Up to `limit` packets that are not settled, after `after`: shard by shard, in each the closed ones, then those that expire first. The
+    /// index may still show one that is settled.
+    pub async fn all_due(&self, after: Option<DueCursor>, limit: u32) -> Result<Slice<Due, DueCursor>, LedgerError> {
+        let mut after = after.map(|DueCursor(due)| due);
+        let first = after.map_or(0, |due| keys::due_shard(due.id.partition()));
+        let mut rows = Vec::new();
+        for shard in first..keys::PENDING_SHARD {
+            let left = limit + 1 - u32::try_from(rows.len()).unwrap_or(limit);
+            rows.extend(self.due(shard, Timestamp::from_ms(u64::MAX), after.take(), left).await?);
+            if rows.len() > limit as usize {
+                break;
+            }
+        }
+        Ok(cut(rows, limit, |due| DueCursor(*due)))
+    }
+}
+
 /// What the item of an idempotency key says about a send with this key.
 fn judge_key(request: &SendRequest<'_>, item: Item) -> Result<SendOutcome, LedgerError> {
     let found: SendKeyItem = items::read(item)?;
@@ -287,6 +348,7 @@ fn judge_key(request: &SendRequest<'_>, item: Item) -> Result<SendOutcome, Ledge
 
 fn read_packet(item: Item) -> Result<Packet, LedgerError> {
     let mut item: PacketItem = items::read(item)?;
+    let settled_at = item.settling.as_ref().map(|settling| settling.settled_at);
     let settled = item.settling.take().map(|settling| Summary {
         claimed_count: settling.claimed_count,
         claimed_amount: settling.claimed_amount,
@@ -301,7 +363,7 @@ fn read_packet(item: Item) -> Result<Packet, LedgerError> {
     if settled.is_some() != (item.status == items::SETTLED) {
         return Err(LedgerError::Impossible("a packet is settled if and only if it has its sums".to_owned()));
     }
-    Ok(Packet { terms: item.into_terms()?, settled, closed })
+    Ok(Packet { terms: item.into_terms()?, settled_at, settled, closed })
 }
 
 fn read_due(item: Item) -> Result<Due, LedgerError> {

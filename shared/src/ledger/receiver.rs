@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::items;
 use super::{Ledger, LedgerError, keys};
-use crate::domain::Timestamp;
+use crate::domain::{Deed, DeedKind, Mandate, Timestamp};
 use crate::ports::{Expect, Item, Table, Write};
 
 /// What is known of the receiver. Of a receiver that takes each event nothing is.
@@ -118,20 +118,29 @@ impl<T: Table> Ledger<T> {
         Ok(())
     }
 
-    /// Lets the receiver be called again, as if it had never failed.
-    pub async fn enable_receiver(&self, at: Timestamp) -> Result<(), LedgerError> {
+    /// Lets the receiver be called again, as if it had never failed, on this mandate.
+    pub async fn enable_receiver<'a>(&self, mandate: impl Into<Mandate<'a>>, at: Timestamp) -> Result<(), LedgerError> {
         let set = items::write(&ReceiverState { enabled_at: Some(at), ..ReceiverState::default() })?;
-        self.change_receiver(set, OF_HOLD).await
+        let deed = Deed::new(DeedKind::EnableWebhooks, mandate.into(), at);
+        self.commit_deed(&deed, &[change(set, OF_HOLD)]).await.map(drop)
     }
 
     /// Lets nobody call the receiver until an operator enables it.
-    pub async fn disable_receiver(&self, at: Timestamp) -> Result<(), LedgerError> {
+    pub async fn disable_receiver<'a>(
+        &self,
+        mandate: impl Into<Mandate<'a>>,
+        at: Timestamp,
+    ) -> Result<(), LedgerError> {
         let set = items::write(&ReceiverState { disabled_at: Some(at), ..ReceiverState::default() })?;
-        self.change_receiver(set, &[]).await
+        let deed = Deed::new(DeedKind::DisableWebhooks, mandate.into(), at);
+        self.commit_deed(&deed, &[change(set, &[])]).await.map(drop)
     }
 
     async fn change_receiver(&self, set: Item, remove: &'static [&'static str]) -> Result<(), LedgerError> {
-        let write = Write::Change { key: keys::receiver(), expect: Expect::Nothing, set, remove };
-        self.commit(&[write]).await.map(drop)
+        self.commit(&[change(set, remove)]).await.map(drop)
     }
+}
+
+fn change(set: Item, remove: &'static [&'static str]) -> Write {
+    Write::Change { key: keys::receiver(), expect: Expect::Nothing, set, remove }
 }

@@ -1,9 +1,19 @@
 //! Whether packets can be sent: the operator's decisions, each an item, so that all of them stay readable.
 
+use serde_json::{Value, json};
+
 use super::commit::Committed;
 use super::{Ledger, LedgerError, items, keys};
-use crate::domain::{SendingDecision, Timestamp};
+use crate::domain::{Deed, DeedKind, Mandate, OperatorReason, SendingDecision, Timestamp};
 use crate::ports::{Query, Table, Write};
+
+/// How many decisions a request is compared with, by its idempotency key.
+const KEYS_KNOWN: u32 = 50;
+
+/// A decision, as a deed shows it.
+fn shown(decision: &SendingDecision) -> Value {
+    json!({"paused": decision.paused, "reason": decision.reason.as_ref().map(OperatorReason::as_str)})
+}
 
 impl<T: Table> Ledger<T> {
     /// What the operator decided last about sending, if ever.
@@ -18,17 +28,32 @@ impl<T: Table> Ledger<T> {
         self.table.query(query).await?.into_iter().map(items::read).collect()
     }
 
-    /// Writes a decision, with a time above that of each one before, whatever the clocks say. Returns the one that stands, which is another
-    /// one if two came at once.
+    /// Writes a decision, with a time above that of each one before, whatever the clocks say. The same once more, or with a key that one of
+    /// the last decisions has, leaves all as it is. Returns the one that stands, which is another one if two came at once.
     pub async fn decide_sending(&self, decision: SendingDecision) -> Result<SendingDecision, LedgerError> {
         let mut decision = decision;
         loop {
-            if let Some(last) = self.sending().await? {
+            let last = self.sending_decisions(KEYS_KNOWN).await?;
+            let is_known = decision.key.is_some() && last.iter().any(|past| past.key == decision.key);
+            let standing = last.into_iter().next();
+            let mut deed = Deed {
+                after: Some(shown(&decision)),
+                ..Deed::new(
+                    if decision.paused { DeedKind::Pause } else { DeedKind::Resume },
+                    Mandate { by: decision.by.as_ref(), reason: decision.reason.as_ref(), key: decision.key.as_ref() },
+                    decision.at,
+                )
+            };
+            if let Some(last) = standing {
+                if is_known || (last.paused, &last.reason) == (decision.paused, &decision.reason) {
+                    return Ok(last);
+                }
                 decision.at = decision.at.max(Timestamp::from_ms(last.at.ms() + 1));
+                (deed.at, deed.before) = (decision.at, Some(shown(&last)));
             }
             let write = Write::PutNew { key: keys::sending(decision.at), item: items::write(&decision)? };
             // Another one may have come in between.
-            if let Committed::Yes = self.commit(&[write]).await? {
+            if let Committed::Yes = self.commit_deed(&deed, &[write]).await? {
                 return Ok(self.sending().await?.unwrap_or(decision));
             }
         }

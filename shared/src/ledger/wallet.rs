@@ -1,10 +1,29 @@
 use serde_dynamo::AttributeValue;
+use serde_json::{Value, json};
 
 use super::commit::Committed;
+use super::deeds::Change;
 use super::items::{self, OutsideItem, WalletItem};
 use super::{Ledger, LedgerError, keys};
-use crate::domain::{Amount, MAX_BALANCE, RequestKey, Signer, Suspension, Timestamp, UserId, UserLimits, Wallet};
-use crate::ports::{Bound, Expect, Item, Reason, Table, TableError, Write};
+use crate::domain::{
+    Amount, Deed, DeedKind, IdempotencyKey, Intervention, MAX_BALANCE, Mandate, RequestKey, Suspension, Timestamp,
+    UserId, UserLimits, Wallet,
+};
+use crate::ports::{Bound, Item, Reason, Table, TableError, Write};
+
+/// What a lifted suspension leaves: nothing of it, and no place among the users of whom the operator has decided.
+const OF_SUSPENSION: [&str; 4] = [items::SUSPENDED, items::MAY_NOT_GRAB, keys::DUE_SHARD, keys::DUE_AT];
+
+/// A suspension, as a deed shows it.
+fn shown_suspension(Suspension { intervention, grabs }: &Suspension) -> Value {
+    json!({"reason": intervention.reason.as_str(), "grabs": grabs})
+}
+
+/// Limits, as a deed shows them.
+fn shown_limits(limits: &UserLimits) -> Value {
+    let shown = |limit: Option<Amount>| limit.map(Amount::minor_units);
+    json!({"daily_sent_max": shown(limits.daily_sent_max), "deposit_max": shown(limits.deposit_max)})
+}
 
 /// How a deposit ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -48,32 +67,59 @@ impl<T: Table> Ledger<T> {
             claim_count: item.claim_count,
             claim_amount: item.claim_amount,
         };
-        let grabs = item.may_not_grab;
-        Ok((wallet, item.suspended.map(|intervention| Suspension { intervention, grabs })))
+        Ok((wallet, item.suspension()))
     }
 
     /// Suspends a user: from then on none of their sends and withdrawals commits, and no claim either if the suspension says so, except
-    /// of packets that Redis acknowledges. It replaces an earlier suspension.
-    pub async fn suspend(&self, user: &UserId, suspension: &Suspension) -> Result<(), LedgerError> {
-        let mut set = Item::default();
-        let intervention = items::write(&suspension.intervention)?.into_inner();
-        set.insert(items::SUSPENDED.to_owned(), AttributeValue::M(intervention));
-        let remove: &[_] = if suspension.grabs {
-            set.insert(items::MAY_NOT_GRAB.to_owned(), AttributeValue::Bool(true));
-            &[]
-        } else {
-            &[items::MAY_NOT_GRAB]
-        };
-        let write = Write::Change { key: keys::wallet(user), expect: Expect::Nothing, set, remove };
-        self.commit(&[write]).await.map(drop)
+    /// of packets that Redis acknowledges. It replaces an earlier suspension. The same once more, or with a key that one of the user's last
+    /// deeds has, leaves all as it is.
+    pub async fn suspend(
+        &self,
+        user: &UserId,
+        suspension: &Suspension,
+        key: Option<&IdempotencyKey>,
+    ) -> Result<(), LedgerError> {
+        let Suspension { intervention: Intervention { reason, at, by }, grabs } = suspension;
+        let mandate = Mandate { by: by.as_ref(), reason: Some(reason), key };
+        self.decide_on(user, key, |wallet| {
+            let before = wallet.suspension();
+            if before.as_ref().is_some_and(|found| (&found.intervention.reason, found.grabs) == (reason, *grabs)) {
+                return Ok(None);
+            }
+            let mut set = Item::default();
+            let intervention = items::write(&suspension.intervention)?.into_inner();
+            set.insert(items::SUSPENDED.to_owned(), AttributeValue::M(intervention));
+            let remove: &[_] = if *grabs {
+                set.insert(items::MAY_NOT_GRAB.to_owned(), AttributeValue::Bool(true));
+                &[]
+            } else {
+                &[items::MAY_NOT_GRAB]
+            };
+            let deed = Deed {
+                user_id: Some(user.clone()),
+                before: before.as_ref().map(shown_suspension),
+                after: Some(shown_suspension(suspension)),
+                ..Deed::new(DeedKind::Suspend, mandate, *at)
+            };
+            Ok(Some(Change { deed, set, remove, is_decided: true }))
+        })
+        .await
     }
 
     /// Lifts a user's suspension, if they are suspended.
-    pub async fn lift_suspension(&self, user: &UserId) -> Result<(), LedgerError> {
-        let (expect, set) = (Expect::Has(items::SUSPENDED), Item::default());
-        let write =
-            Write::Change { key: keys::wallet(user), expect, set, remove: &[items::SUSPENDED, items::MAY_NOT_GRAB] };
-        self.commit(&[write]).await.map(drop)
+    pub async fn lift_suspension(&self, user: &UserId, mandate: Mandate<'_>, at: Timestamp) -> Result<(), LedgerError> {
+        self.decide_on(user, mandate.key, |wallet| {
+            let Some(before) = wallet.suspension() else { return Ok(None) };
+            let is_decided = wallet.own_limits().is_some();
+            let remove: &[_] = if is_decided { &[items::SUSPENDED, items::MAY_NOT_GRAB] } else { &OF_SUSPENSION };
+            let deed = Deed {
+                user_id: Some(user.clone()),
+                before: Some(shown_suspension(&before)),
+                ..Deed::new(DeedKind::Lift, mandate, at)
+            };
+            Ok(Some(Change { deed, set: Item::default(), remove, is_decided }))
+        })
+        .await
     }
 
     /// What the operator lets a user do, if they said.
@@ -82,12 +128,33 @@ impl<T: Table> Ledger<T> {
         Ok(item.map(items::read::<WalletItem>).transpose()?.and_then(|item| item.limits))
     }
 
-    /// Sets what a user may do. It replaces what was set before.
-    pub async fn set_limits(&self, user: &UserId, limits: &UserLimits) -> Result<(), LedgerError> {
-        let mut set = Item::default();
-        set.insert(items::LIMITS.to_owned(), AttributeValue::M(items::write(limits)?.into_inner()));
-        let write = Write::Change { key: keys::wallet(user), expect: Expect::Nothing, set, remove: &[] };
-        self.commit(&[write]).await.map(drop)
+    /// Sets what a user may do, and returns that. It replaces what was set before. The same once more, or with a key that one of the user's
+    /// last deeds has, leaves all as it is.
+    pub async fn set_limits(
+        &self,
+        user: &UserId,
+        limits: &UserLimits,
+        mandate: Mandate<'_>,
+    ) -> Result<(), LedgerError> {
+        self.decide_on(user, mandate.key, |wallet| {
+            let values = |limits: &UserLimits| (limits.daily_sent_max, limits.deposit_max);
+            if wallet.limits.as_ref().map(values) == Some(values(limits)) {
+                return Ok(None);
+            }
+            let is_limited = limits.daily_sent_max.is_some() || limits.deposit_max.is_some();
+            let is_decided = is_limited || wallet.suspended.is_some();
+            let mut set = Item::default();
+            set.insert(items::LIMITS.to_owned(), AttributeValue::M(items::write(limits)?.into_inner()));
+            let deed = Deed {
+                user_id: Some(user.clone()),
+                before: wallet.limits.as_ref().map(shown_limits),
+                after: Some(shown_limits(limits)),
+                ..Deed::new(DeedKind::Limit, mandate, limits.at)
+            };
+            let remove: &[_] = if is_decided { &[] } else { &[keys::DUE_SHARD, keys::DUE_AT] };
+            Ok(Some(Change { deed, set, remove, is_decided }))
+        })
+        .await
     }
 
     /// Why a wallet did not pay `amount`. `reason` is what the table says of its write.
@@ -120,15 +187,16 @@ impl<T: Table> Ledger<T> {
         Ok(item.map(items::read::<WalletItem>).transpose()?.unwrap_or_default())
     }
 
-    /// Puts money from outside into a wallet, once for each id. A repeat keeps the first `by` and `at`.
-    pub async fn deposit(
+    /// Puts money from outside into a wallet, once for each id. A repeat keeps the first `by` and `at`. With a reason it is a deed.
+    pub async fn deposit<'a>(
         &self,
         user: &UserId,
         id: &RequestKey,
         amount: Amount,
-        by: Option<&Signer>,
+        mandate: impl Into<Mandate<'a>>,
         at: Timestamp,
     ) -> Result<DepositOutcome, LedgerError> {
+        let mandate = mandate.into();
         let most = MAX_BALANCE.minor_units().saturating_sub(amount.minor_units());
         let wallet = Write::Add {
             key: keys::wallet(user),
@@ -137,10 +205,11 @@ impl<T: Table> Ledger<T> {
             absent: None,
         };
         let key = keys::deposit(user, id);
-        let item = items::write(&OutsideItem { id: id.to_string(), amount, at, by: by.cloned() })?;
+        let item = items::write(&OutsideItem { id: id.to_string(), amount, at, by: mandate.by.cloned() })?;
         let copy = Write::PutNew { key: keys::in_timeline(&key, at), item: item.clone() };
-        let writes = [Write::PutNew { key: key.clone(), item }, copy, wallet];
-        match self.commit(&writes).await? {
+        let found = Write::PutNew { key: keys::request(&key, user, id), item: Item::default() };
+        let writes = [Write::PutNew { key: key.clone(), item }, copy, wallet, found];
+        match self.commit_with_reason(DeedKind::Deposit, user, id, amount, mandate, at, &writes).await? {
             Committed::Yes => Ok(DepositOutcome::Moved),
             Committed::No(reasons) => match reasons.into_iter().next() {
                 Some(Reason::ConditionFailed(Some(found))) => {
@@ -149,6 +218,30 @@ impl<T: Table> Ledger<T> {
                 _ => found_before(self.table.get(key).await?, amount, DepositOutcome::TooFull),
             },
         }
+    }
+
+    /// Commits the writes of a movement of `amount`. If there is a reason, it is a deed.
+    #[expect(clippy::too_many_arguments, reason = "they are the fields of the deed")]
+    pub(super) async fn commit_with_reason(
+        &self,
+        kind: DeedKind,
+        user: &UserId,
+        id: &RequestKey,
+        amount: Amount,
+        mandate: Mandate<'_>,
+        at: Timestamp,
+        writes: &[Write],
+    ) -> Result<Committed, LedgerError> {
+        if mandate.reason.is_none() {
+            return self.commit(writes).await;
+        }
+        let deed = Deed {
+            user_id: Some(user.clone()),
+            id: Some(id.clone()),
+            after: Some(json!({"amount": amount.minor_units()})),
+            ..Deed::new(kind, mandate, at)
+        };
+        self.commit_deed(&deed, writes).await
     }
 
     /// How a deposit ends that is above `limit`: one that was made before the limit was lowered stays made.

@@ -9,14 +9,20 @@ use std::str::FromStr;
 use serde_dynamo::AttributeValue;
 
 use super::commit::Committed;
+use super::deeds::DeedCursor;
 use super::history::{Slice, cut};
 use super::items::{self, OutsideItem, PENDING, POSTED, VOIDED, WithdrawalItem};
 use super::wallet::changed_meanwhile;
 use super::{Ledger, LedgerError, keys};
 use crate::domain::{
-    Amount, RequestKey, Signer, Timestamp, UserId, Withdrawal, WithdrawalEnd, WithdrawalRequest, WithdrawalState,
+    Amount, DeedKind, Mandate, RequestKey, Signer, Timestamp, UserId, Withdrawal, WithdrawalEnd, WithdrawalRequest,
+    WithdrawalState,
 };
-use crate::ports::{Bound, Expect, Item, Key, Reason, Table, TableError, Write};
+use crate::ports::{Bound, Expect, Item, Key, Query, Reason, Table, TableError, Write};
+
+/// A user's withdrawals that one query reads, and the most queries of a page. Where few have the state, a page may have few rows.
+const WITHDRAWALS_READ: u32 = 200;
+const WITHDRAWAL_PAGES: u32 = 5;
 
 /// How a withdrawal was received.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -81,15 +87,16 @@ impl FromStr for PendingCursor {
 impl<T: Table> Ledger<T> {
     /// Takes money out of a wallet, once for each id, unless its owner is suspended. `pending_max` bounds how many pending ones a user may
     /// have asked for.
-    pub async fn withdraw(
+    pub async fn withdraw<'a>(
         &self,
         user: &UserId,
         request: &WithdrawalRequest,
         pending_max: Option<u32>,
-        by: Option<&Signer>,
+        mandate: impl Into<Mandate<'a>>,
         at: Timestamp,
     ) -> Result<WithdrawalOutcome, LedgerError> {
-        let item = WithdrawalItem::new(request, by, at);
+        let mandate = mandate.into();
+        let item = WithdrawalItem::new(request, mandate.by, at);
         let key = keys::withdrawal(user, &request.id);
         let amount = items::signed(request.amount)?;
         let mut deltas = vec![("balance", -amount)];
@@ -113,8 +120,12 @@ impl<T: Table> Ledger<T> {
             Write::PutNew { key: key.clone(), item: indexed },
             Write::PutNew { key: keys::in_timeline(&key, at), item: copy },
             Write::Add { key: keys::wallet(user), deltas, bounds, absent: Some(items::SUSPENDED) },
+            Write::PutNew { key: keys::request(&key, user, &request.id), item: Item::default() },
         ];
-        let mut reasons = match self.commit(&writes).await? {
+        let done = self
+            .commit_with_reason(DeedKind::Withdraw, user, &request.id, request.amount, mandate, at, &writes)
+            .await?;
+        let mut reasons = match done {
             Committed::Yes => return item.into_withdrawal(user.clone()).map(WithdrawalOutcome::Made),
             Committed::No(reasons) => reasons.into_iter(),
         };
@@ -166,14 +177,15 @@ impl<T: Table> Ledger<T> {
     }
 
     /// Ends a pending withdrawal, once. What is not paid out goes back in the same transaction.
-    pub async fn end_withdrawal(
+    pub async fn end_withdrawal<'a>(
         &self,
         user: &UserId,
         id: &RequestKey,
         end: WithdrawalEnd,
-        by: Option<&Signer>,
+        mandate: impl Into<Mandate<'a>>,
         at: Timestamp,
     ) -> Result<EndOutcome, LedgerError> {
+        let mandate = mandate.into();
         let Some(mut found) = self.withdrawal(user, id).await? else { return Ok(EndOutcome::NotFound) };
         let amount = found.request.amount;
         if let WithdrawalEnd::Post(Some(asked)) = end
@@ -193,8 +205,13 @@ impl<T: Table> Ledger<T> {
                 WithdrawalState::Voided
             }
         };
-        found.ended = Some((at, by.cloned()));
-        match self.commit(&writes_of_end(&found, at, by)?).await? {
+        found.ended = Some((at, mandate.by.cloned()));
+        let (kind, paid) = match found.state {
+            WithdrawalState::Posted(paid) => (DeedKind::Post, paid),
+            _ => (DeedKind::Void, amount),
+        };
+        let writes = writes_of_end(&found, at, mandate.by)?;
+        match self.commit_with_reason(kind, user, id, paid, mandate, at, &writes).await? {
             Committed::Yes => Ok(EndOutcome::Ended(found)),
             Committed::No(_) => match self.withdrawal(user, id).await? {
                 None => Ok(EndOutcome::NotFound),
@@ -245,6 +262,50 @@ impl<T: Table> Ledger<T> {
         }
         let place = |row: &Withdrawal| PendingCursor { at: row.at, user: row.user.clone(), id: row.request.id.clone() };
         Ok(cut(rows, limit, place))
+    }
+
+    /// Up to `limit` of a user's withdrawals in a state (`pending`, `posted` or `voided`; `None`: in any), the newest first, after `after`, of
+    /// those that were asked for before `before`.
+    pub async fn withdrawals_of(
+        &self,
+        user: &UserId,
+        state: Option<&str>,
+        before: Option<Timestamp>,
+        after: Option<DeedCursor>,
+        limit: u32,
+    ) -> Result<Slice<Withdrawal, DeedCursor>, LedgerError> {
+        let (pk, sk_prefix) = (keys::user(user), keys::WITHDRAWAL_AT);
+        let after = after.map(|place| place.to_string());
+        let mut after = after.or_else(|| before.map(keys::time)).map(|place| format!("{sk_prefix}{place}"));
+        let mut rows = Vec::new();
+        for page_number in 1.. {
+            let query = Query {
+                pk: pk.clone(),
+                sk_prefix,
+                after: after.take(),
+                descending: true,
+                limit: Some(WITHDRAWALS_READ),
+            };
+            let page = self.table.query(query).await?;
+            let is_end = page.len() < WITHDRAWALS_READ as usize;
+            for item in page {
+                let sk = keys::of_item(&item).map(|key| key.sk).unwrap_or_default();
+                let withdrawal = items::read::<WithdrawalItem>(item)?.into_withdrawal(user.clone())?;
+                if state.is_none_or(|state| withdrawal.state.name() == state) {
+                    rows.push((place_in_timeline(&sk), withdrawal));
+                }
+                after = Some(sk);
+            }
+            if is_end || rows.len() > limit as usize {
+                break;
+            }
+            if page_number == WITHDRAWAL_PAGES {
+                let rows = rows.into_iter().map(|(_, row)| row).collect();
+                return Ok(Slice { rows, next: after.as_deref().map(place_in_timeline) });
+            }
+        }
+        let Slice { rows, next } = cut(rows, limit, |(place, _)| place.clone());
+        Ok(Slice { rows: rows.into_iter().map(|(_, row)| row).collect(), next })
     }
 
     /// When the oldest pending withdrawal was asked for, as far as the index knows.
@@ -323,6 +384,11 @@ fn ended_before(found: &Withdrawal, end: &WithdrawalEnd) -> Option<EndOutcome> {
         (WithdrawalState::Voided, WithdrawalEnd::Void(_)) => Some(EndOutcome::Replayed(found.clone())),
         (WithdrawalState::Voided, WithdrawalEnd::Post(_)) => Some(EndOutcome::Voided),
     }
+}
+
+/// What follows the kind in the sort key of a withdrawal in a timeline.
+fn place_in_timeline(sk: &str) -> DeedCursor {
+    DeedCursor::new(sk.strip_prefix(keys::WITHDRAWAL_AT).unwrap_or(sk))
 }
 
 /// The key of an entry of the index, and its time.

@@ -30,7 +30,7 @@ pub use send::{NewPacket, SendOutcome, SendPacket, SendPolicy};
 pub use settle::{Rebuild, Replay, Replayed, RunReport, Settle};
 pub use stores::Stores;
 pub use view::{
-    ClaimsAsked, ClaimsView, ListedClaim, NextRound, Obstacle, Order, PacketView, Share, ShareView, ViewError,
-    ViewPackets,
+    ClaimsAsked, ClaimsView, ListedClaim, NextRound, Obstacle, Order, PacketView, SentAsked, Share, ShareView,
+    ViewError, ViewPackets,
 };
 pub use wallet::{ReceiverState, ReceiverStatus, Wallets, WithdrawalOutcome};

@@ -2,10 +2,13 @@ use std::sync::Arc;
 
 use super::Failure;
 use crate::domain::{
-    Amount, Intervention, Limits, Movement, MovementFilter, OperatorReason, RequestKey, SendingDecision, Signer,
+    Amount, Deed, Intervention, Limits, Mandate, Movement, MovementFilter, OperatorReason, RequestKey, SendingDecision,
     Suspension, Timestamp, UserId, UserLimits, Wallet, Withdrawal, WithdrawalEnd, WithdrawalRequest,
 };
-use crate::ledger::{DepositOutcome, EndOutcome, Ledger, MovementCursor, PendingCursor, Slice};
+use crate::ledger::{
+    Decided, DecidedCursor, DeedCursor, DepositOutcome, EndOutcome, Ledger, LimitUse, MovementCursor, PendingCursor,
+    Requested, Slice,
+};
 pub use crate::ledger::{ReceiverState, ReceiverStatus, WithdrawalOutcome};
 use crate::ports::{Clock, Table};
 
@@ -48,28 +51,24 @@ impl<T: Table> Wallets<T> {
         Ok(self.ledger.account(user).await?)
     }
 
-    /// Suspends a user, also for `grabs`, in the name of `by`. The same once more leaves the suspension as it is.
+    /// Suspends a user, also for `grabs`, for the mandate's reason. The same once more leaves the suspension as it is. Returns the one that
+    /// stands then.
     pub async fn suspend(
         &self,
         user: &UserId,
         reason: OperatorReason,
         grabs: bool,
-        by: Option<&Signer>,
+        mandate: Mandate<'_>,
     ) -> Result<Suspension, Failure> {
-        if let (_, Some(standing)) = self.ledger.account(user).await?
-            && (&standing.intervention.reason, standing.grabs) == (&reason, grabs)
-        {
-            return Ok(standing);
-        }
-        let intervention = Intervention { reason, at: self.clock.now(), by: by.cloned() };
+        let intervention = Intervention { reason, at: self.clock.now(), by: mandate.by.cloned() };
         let suspension = Suspension { intervention, grabs };
-        self.ledger.suspend(user, &suspension).await?;
-        Ok(suspension)
+        self.ledger.suspend(user, &suspension, mandate.key).await?;
+        Ok(self.ledger.account(user).await?.1.unwrap_or(suspension))
     }
 
     /// Lifts a user's suspension, if they are suspended.
-    pub async fn lift_suspension(&self, user: &UserId) -> Result<(), Failure> {
-        Ok(self.ledger.lift_suspension(user).await?)
+    pub async fn lift_suspension(&self, user: &UserId, mandate: Mandate<'_>) -> Result<(), Failure> {
+        Ok(self.ledger.lift_suspension(user, mandate, self.clock.now()).await?)
     }
 
     /// What the operator lets a user do, if they said.
@@ -77,17 +76,17 @@ impl<T: Table> Wallets<T> {
         Ok(self.ledger.limits(user).await?)
     }
 
-    /// Sets what a user may do, in the name of `by`. `None`: what the deployment lets everybody do.
+    /// Sets what a user may do. `None`: what the deployment lets everybody do. Returns what stands then.
     pub async fn set_limits(
         &self,
         user: &UserId,
         daily_sent_max: Option<Amount>,
         deposit_max: Option<Amount>,
-        by: Option<&Signer>,
+        mandate: Mandate<'_>,
     ) -> Result<UserLimits, Failure> {
-        let limits = UserLimits { daily_sent_max, deposit_max, at: self.clock.now(), by: by.cloned() };
-        self.ledger.set_limits(user, &limits).await?;
-        Ok(limits)
+        let limits = UserLimits { daily_sent_max, deposit_max, at: self.clock.now(), by: mandate.by.cloned() };
+        self.ledger.set_limits(user, &limits, mandate).await?;
+        Ok(self.ledger.limits(user).await?.unwrap_or(limits))
     }
 
     /// What the operator decided last about sending, if ever.
@@ -95,20 +94,12 @@ impl<T: Table> Wallets<T> {
         Ok(self.ledger.sending().await?)
     }
 
-    /// Pauses sending, or lets it go on, in the name of `by`. The same once more leaves the decision as it is.
-    pub async fn decide_sending(
-        &self,
-        paused: bool,
-        reason: Option<OperatorReason>,
-        by: Option<&Signer>,
-    ) -> Result<SendingDecision, Failure> {
-        match self.ledger.sending().await? {
-            Some(standing) if (standing.paused, &standing.reason) == (paused, &reason) => Ok(standing),
-            _ => {
-                let decision = SendingDecision { paused, reason, at: self.clock.now(), by: by.cloned() };
-                Ok(self.ledger.decide_sending(decision).await?)
-            }
-        }
+    /// Pauses sending, or lets it go on, for the mandate's reason. The same once more leaves the decision as it is.
+    pub async fn decide_sending(&self, paused: bool, mandate: Mandate<'_>) -> Result<SendingDecision, Failure> {
+        let Mandate { by, reason, key } = mandate;
+        let (at, by) = (self.clock.now(), by.cloned());
+        let decision = SendingDecision { paused, reason: reason.cloned(), at, by, key: key.cloned() };
+        Ok(self.ledger.decide_sending(decision).await?)
     }
 
     /// What is known of the receiver of webhooks, and the time now.
@@ -118,12 +109,16 @@ impl<T: Table> Wallets<T> {
 
     /// Lets the receiver of webhooks be called again as if it had never failed, or not at all. The same once more changes nothing, but a
     /// receiver that fails has another day.
-    pub async fn enable_receiver(&self, enabled: bool) -> Result<(ReceiverState, Timestamp), Failure> {
+    pub async fn enable_receiver(
+        &self,
+        enabled: bool,
+        mandate: Mandate<'_>,
+    ) -> Result<(ReceiverState, Timestamp), Failure> {
         let (receiver, now) = self.receiver().await?;
         match (enabled, receiver.disabled_at) {
             (true, None) if receiver.failing_since.is_none() && receiver.put_off_until.is_none() => {}
-            (true, _) => self.ledger.enable_receiver(now).await?,
-            (false, None) => self.ledger.disable_receiver(now).await?,
+            (true, _) => self.ledger.enable_receiver(mandate, now).await?,
+            (false, None) => self.ledger.disable_receiver(mandate, now).await?,
             (false, Some(_)) => {}
         }
         self.receiver().await
@@ -140,13 +135,13 @@ impl<T: Table> Wallets<T> {
         Ok(self.ledger.movements(user, filter, after, limit).await?)
     }
 
-    /// Puts money in, once for each id, in the name of `by`.
-    pub async fn deposit(
+    /// Puts money in, once for each id.
+    pub async fn deposit<'a>(
         &self,
         user: &UserId,
         id: &RequestKey,
         amount: Amount,
-        by: Option<&Signer>,
+        mandate: impl Into<Mandate<'a>>,
     ) -> Result<DepositOutcome, Failure> {
         let own = self.ledger.limits(user).await?.and_then(|limits| limits.deposit_max);
         let most = own.unwrap_or(self.deposit_max);
@@ -154,17 +149,17 @@ impl<T: Table> Wallets<T> {
             // A deposit of before the limit is made, and a client that lost its answer must not be refused.
             return Ok(self.ledger.deposit_above_limit(user, id, amount, most).await?);
         }
-        Ok(self.ledger.deposit(user, id, amount, by, self.clock.now()).await?)
+        Ok(self.ledger.deposit(user, id, amount, mandate, self.clock.now()).await?)
     }
 
-    /// Takes money out, or reserves it, once for each id, in the name of `by`.
-    pub async fn withdraw(
+    /// Takes money out, or reserves it, once for each id.
+    pub async fn withdraw<'a>(
         &self,
         user: &UserId,
         request: &WithdrawalRequest,
-        by: Option<&Signer>,
+        mandate: impl Into<Mandate<'a>>,
     ) -> Result<WithdrawalOutcome, Failure> {
-        Ok(self.ledger.withdraw(user, request, None, by, self.clock.now()).await?)
+        Ok(self.ledger.withdraw(user, request, None, mandate, self.clock.now()).await?)
     }
 
     /// Reserves what a user asks for, once for each id. `None`: users can't ask here. What they asked for when they could, or could ask for
@@ -186,15 +181,15 @@ impl<T: Table> Wallets<T> {
         Ok(self.ledger.withdrawal(user, id).await?)
     }
 
-    /// Ends a pending withdrawal, once, in the name of `by`.
-    pub async fn end_withdrawal(
+    /// Ends a pending withdrawal, once.
+    pub async fn end_withdrawal<'a>(
         &self,
         user: &UserId,
         id: &RequestKey,
         end: WithdrawalEnd,
-        by: Option<&Signer>,
+        mandate: impl Into<Mandate<'a>>,
     ) -> Result<EndOutcome, Failure> {
-        Ok(self.ledger.end_withdrawal(user, id, end, by, self.clock.now()).await?)
+        Ok(self.ledger.end_withdrawal(user, id, end, mandate, self.clock.now()).await?)
     }
 
     /// Up to `limit` pending withdrawals after `after`, the oldest first, of those that were asked for before `before`.
@@ -205,6 +200,58 @@ impl<T: Table> Wallets<T> {
         limit: u32,
     ) -> Result<Slice<Withdrawal, PendingCursor>, Failure> {
         Ok(self.ledger.pending_withdrawals(before, after, limit).await?)
+    }
+
+    /// Up to `limit` of a user's withdrawals in a state, the newest first, after `after`, of those that were asked for before `before`.
+    pub async fn withdrawals_of(
+        &self,
+        user: &UserId,
+        state: Option<&str>,
+        before: Option<Timestamp>,
+        after: Option<DeedCursor>,
+        limit: u32,
+    ) -> Result<Slice<Withdrawal, DeedCursor>, Failure> {
+        Ok(self.ledger.withdrawals_of(user, state, before, after, limit).await?)
+    }
+
+    /// Up to `limit` deeds of operators, the newest first, after `after`: all, or those on a user.
+    pub async fn deeds(
+        &self,
+        user: Option<&UserId>,
+        after: Option<DeedCursor>,
+        limit: u32,
+    ) -> Result<Slice<Deed, DeedCursor>, Failure> {
+        Ok(self.ledger.deeds(user, after, limit).await?)
+    }
+
+    /// Up to `limit` users who are suspended, or have limits of their own, or either, after `after`.
+    pub async fn decided_users(
+        &self,
+        suspended: Option<bool>,
+        after: Option<DecidedCursor>,
+        limit: u32,
+    ) -> Result<Slice<Decided, DecidedCursor>, Failure> {
+        Ok(self.ledger.decided_users(suspended, after, limit).await?)
+    }
+
+    /// Up to `limit` keys of limits towards which a user has won, after `after`.
+    pub async fn limit_uses(
+        &self,
+        user: &UserId,
+        after: Option<DeedCursor>,
+        limit: u32,
+    ) -> Result<Slice<LimitUse, DeedCursor>, Failure> {
+        Ok(self.ledger.limit_uses(user, after, limit).await?)
+    }
+
+    /// Up to `limit` deposits and withdrawals with an id, after `after`.
+    pub async fn requests(
+        &self,
+        id: &RequestKey,
+        after: Option<DeedCursor>,
+        limit: u32,
+    ) -> Result<Slice<Requested, DeedCursor>, Failure> {
+        Ok(self.ledger.requests(id, after, limit).await?)
     }
 }
 

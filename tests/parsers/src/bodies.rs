@@ -132,9 +132,10 @@ fn grab_body(body: &[u8]) {
 
 fn movement_body(body: &[u8]) {
     match wallet::deposit(&request(body), "alice", "d1") {
-        Ok((_, _, amount)) => {
-            let asked = object(body, &["amount"]);
+        Ok((_, _, amount, reason)) => {
+            let asked = object(body, &["amount", "reason"]);
             assert_eq!(asked["amount"], amount.minor_units());
+            assert_eq!(asked.get("reason").and_then(Value::as_str), reason.as_ref().map(Note::as_str));
             assert!((1..=MAX_MOVEMENT.minor_units()).contains(&amount.minor_units()));
         }
         Err(problem) => refused(&problem, body, 16 * 1_024),
@@ -150,8 +151,9 @@ fn withdrawal_bodies(body: &[u8]) {
         assert_eq!(asked.get("note").and_then(Value::as_str), note.map(Note::as_str));
     };
     match withdrawal_of_operator(&request(body), "alice", "w1") {
-        Ok((_, made)) => {
-            let asked = object(body, &["amount", "pending", "note"]);
+        Ok((_, made, reason)) => {
+            let asked = object(body, &["amount", "pending", "note", "reason"]);
+            assert_eq!(asked.get("reason").and_then(Value::as_str), reason.as_ref().map(Note::as_str));
             amount(&asked, made.amount);
             note(&asked, made.note.as_ref());
             assert_eq!(asked.get("pending").and_then(Value::as_bool).unwrap_or_default(), made.pending);
@@ -168,8 +170,12 @@ fn withdrawal_bodies(body: &[u8]) {
         Err(problem) => refused(&problem, body, 16 * 1_024),
     }
     match withdrawal_posted(&request(body), "alice", "w1") {
-        Ok((.., None)) => {}
-        Ok((.., Some(paid))) => amount(&object(body, &["amount"]), paid),
+        Ok((.., paid, reason)) if paid.is_some() || reason.is_some() => {
+            let asked = object(body, &["amount", "reason"]);
+            assert_eq!(asked.get("reason").and_then(Value::as_str), reason.as_ref().map(Note::as_str));
+            paid.into_iter().for_each(|paid| amount(&asked, paid));
+        }
+        Ok(_) => {}
         Err(problem) => refused(&problem, body, 16 * 1_024),
     }
     match withdrawal_voided(&request(body), "alice", "w1") {

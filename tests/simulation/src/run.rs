@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use audit::books::Books;
 use shared::domain::{
-    Amount, DailyLimit, DayZone, Movement, MovementFilter, PacketId, Passphrase, PassphraseDigest, RequestKey,
+    Amount, DailyLimit, DayZone, Mandate, Movement, MovementFilter, PacketId, Passphrase, PassphraseDigest, RequestKey,
     Timestamp, UserId, WithdrawalEnd, WithdrawalRequest,
 };
 use shared::ledger::{DepositOutcome, EndOutcome, Ledger, SendOutcome as LedgerSend, WithdrawalOutcome};
@@ -334,7 +334,8 @@ impl Run {
     async fn suspend(&self, user: &UserId, grabs: bool) {
         let process = self.slots.any();
         let reason = "a simulation".parse().expect("a reason");
-        if let Some(Err(failure)) = process.call(process.wallets.suspend(user, reason, grabs, None)).await {
+        if let Some(Err(failure)) = process.call(process.wallets.suspend(user, reason, grabs, Mandate::default())).await
+        {
             self.defect("a suspension", &failure);
         }
     }
@@ -342,7 +343,7 @@ impl Run {
     /// The operator lifts a suspension, if there is one.
     async fn lift_suspension(&self, user: &UserId) {
         let process = self.slots.any();
-        if let Some(Err(failure)) = process.call(process.wallets.lift_suspension(user)).await {
+        if let Some(Err(failure)) = process.call(process.wallets.lift_suspension(user, Mandate::default())).await {
             self.defect("the end of a suspension", &failure);
         }
     }

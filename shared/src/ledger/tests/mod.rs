@@ -2,6 +2,7 @@
 
 mod claim;
 mod closing;
+mod deeds;
 mod movements;
 mod packet;
 mod wallet;

@@ -24,12 +24,13 @@ async fn withdraw(ledger: &Ledger<Told>) -> WithdrawalOutcome {
     ledger.withdraw(&user("ann"), &request, None, Some(&signer()), at(7)).await.unwrap()
 }
 
-fn expected(key: Key, delta: i64, bound: Bound, absent: Option<&'static str>) -> [Write; 3] {
+fn expected(key: Key, delta: i64, bound: Bound, absent: Option<&'static str>) -> [Write; 4] {
     let (wallet, deltas) = (keys::wallet(&user("ann")), vec![("balance", delta)]);
     let wallet = Write::Add { key: wallet, deltas, bounds: vec![bound], absent };
     let copy = keys::in_timeline(&key, at(7));
     assert_eq!(copy.sk.replace("AT#", "").replace("0000000000007#", ""), key.sk);
-    [put(key, &movement(500)), put(copy, &movement(500)), wallet]
+    let found = Write::PutNew { key: keys::request(&key, &user("ann"), &id()), item: Item::default() };
+    [put(key, &movement(500)), put(copy, &movement(500)), wallet, found]
 }
 
 #[tokio::test]
@@ -169,7 +170,7 @@ async fn a_receiver_is_what_was_noted_until_it_recovers_or_is_enabled() {
     let delivered = ReceiverState { failing_since: None, oldest_at: None, ..failing.clone() };
     ledger.note_receiver(&failing, &delivered).await.unwrap();
     assert_eq!(ledger.receiver().await.unwrap(), ReceiverState { disabled_at: Some(at(7)), ..delivered.clone() });
-    ledger.enable_receiver(Timestamp::from_ms(20)).await.unwrap();
+    ledger.enable_receiver(None, Timestamp::from_ms(20)).await.unwrap();
     let enabled = ReceiverState { put_off_until: None, enabled_at: Some(at(20)), ..delivered };
     assert_eq!(ledger.receiver().await.unwrap(), enabled);
 }

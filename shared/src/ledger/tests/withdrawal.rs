@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::domain::{
-    Intervention, MovementFilter, RequestKey, Requester, Suspension, WithdrawalEnd, WithdrawalRequest, WithdrawalState,
+    Intervention, Mandate, MovementFilter, RequestKey, Requester, Suspension, WithdrawalEnd, WithdrawalRequest,
+    WithdrawalState,
 };
 use crate::ledger::{EndOutcome, WithdrawalOutcome};
 use crate::memory::MemoryTable;
@@ -110,11 +111,11 @@ async fn a_user_has_only_so_many_pending_ones_and_none_while_suspended() {
     assert!(matches!(ask("c").await, WithdrawalOutcome::Made(_)));
     end("b").await;
     let intervention = Intervention { reason: "reported".parse().unwrap(), at: at(4), by: None };
-    ledger.suspend(&user("ann"), &Suspension { intervention, grabs: false }).await.unwrap();
+    ledger.suspend(&user("ann"), &Suspension { intervention, grabs: false }, None).await.unwrap();
     assert_eq!(ask("d").await, WithdrawalOutcome::Suspended);
     assert!(matches!(ask("c").await, WithdrawalOutcome::Replayed(_)), "what was asked before stays");
     assert!(matches!(end("c").await, EndOutcome::Ended(_)), "and ends");
-    ledger.lift_suspension(&user("ann")).await.unwrap();
+    ledger.lift_suspension(&user("ann"), Mandate::default(), Timestamp::from_ms(9)).await.unwrap();
     assert!(matches!(ask("d").await, WithdrawalOutcome::Made(_)));
 }
 

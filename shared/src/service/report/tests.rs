@@ -53,7 +53,7 @@ fn a_status_begins_with_its_first_claim_or_millisecond() {
     let mut terms = Terms { count: 2, ..packet(0) };
     terms.guard.starts_at = Some(Timestamp::from_ms(12));
     let of = |won_count, now, settled| {
-        let packet = Arc::new(Packet { terms: terms.clone(), settled, closed: None });
+        let packet = Arc::new(Packet { terms: terms.clone(), settled, settled_at: None, closed: None });
         let totals = PacketTotals { packet, won_count, won: Amount::ZERO, refunded: Amount::ZERO };
         totals.status(Timestamp::from_ms(now))
     };

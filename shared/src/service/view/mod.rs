@@ -40,12 +40,14 @@ use self::rules::Shared;
 use crate::domain::{
     Claim, ClaimRecord, End, Intervention, PacketId, Reference, Status, Summary, Terms, Timestamp, UserId, Wallet, Won,
 };
-use crate::ledger::{Ledger, Packet, Slice};
+use crate::ledger::{DueCursor, Ledger, Packet, Slice};
 use crate::ports::{HotStore, Table};
 use crate::service::admission::{Admission, Voucher, admission_of};
 use crate::service::{Failure, Stores};
 use crate::tickets::TicketFault;
 
+/// How many pages are read at most to find packets with a status.
+const STATUS_PAGES: u32 = 5;
 /// Packets of one page that are read together.
 const PACKETS_AT_ONCE: usize = 20;
 
@@ -68,6 +70,19 @@ impl<E: Into<Failure>> From<E> for ViewError {
     }
 }
 
+/// Which packets of a sender the operator asks for.
+#[derive(Clone, Debug)]
+pub struct SentAsked {
+    /// Who sent them.
+    pub sender: UserId,
+    /// Not before this time.
+    pub from: Option<Timestamp>,
+    /// Before this time.
+    pub to: Option<Timestamp>,
+    /// Only with this status.
+    pub status: Option<Status>,
+}
+
 /// A packet as one of its viewers sees it, by itself or in a list.
 #[derive(Clone, Debug)]
 pub struct PacketView {
@@ -79,6 +94,8 @@ pub struct PacketView {
     pub closed_at: Option<Timestamp>,
     /// Why and by whom it was closed. Only the operator's view of one packet says.
     pub closing: Option<Intervention>,
+    /// When it was settled. Only the operator's view of one packet says.
+    pub settled_at: Option<Timestamp>,
     /// What its claims and refunds sum to.
     pub summary: Summary,
     /// The viewer's own claim.
@@ -102,6 +119,7 @@ impl PacketView {
             terms,
             closed_at: end.closed_at,
             closing: None,
+            settled_at: None,
             summary,
             mine: None,
             won: None,
@@ -151,8 +169,10 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
     pub async fn any_packet(&self, id: PacketId) -> Result<Option<PacketView>, Failure> {
         let Some(terms) = self.reads.stores.packets.terms(id).await? else { return Ok(None) };
         let mut view = self.view(terms, None).await?;
-        if view.closed_at.is_some() {
-            view.closing = self.ledger().packet(id).await?.and_then(|packet| packet.closed);
+        if (view.closed_at.is_some() || view.is_settled)
+            && let Some(packet) = self.ledger().packet(id).await?
+        {
+            (view.closing, view.settled_at) = (packet.closed, packet.settled_at);
         }
         Ok(Some(view))
     }
@@ -195,6 +215,56 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         limit: u32,
     ) -> Result<Slice<PacketView, PacketId>, Failure> {
         self.listed(self.ledger().referenced(reference, before, limit).await?, None).await
+    }
+
+    /// Up to `limit` packets of a sender for the operator, the newest first, before `before`: those that were sent from `from` on and before
+    /// `to`, and have this status now. A page of few with the status may have few rows.
+    pub async fn sent_within(
+        &self,
+        asked: &SentAsked,
+        before: Option<PacketId>,
+        limit: u32,
+    ) -> Result<Slice<PacketView, PacketId>, Failure> {
+        let SentAsked { sender, from, to, status } = asked;
+        let mut before = before.into_iter().chain(to.map(PacketId::first_at)).min();
+        let mut rows = Vec::new();
+        for _ in 0..STATUS_PAGES {
+            let left = limit - u32::try_from(rows.len()).unwrap_or(limit);
+            let mut ids = self.ledger().sent(sender, before, left).await?;
+            if let Some(from) = from {
+                let all = ids.rows.len();
+                ids.rows.retain(|id| id.created_at() >= *from);
+                ids.next = ids.next.filter(|_| ids.rows.len() == all);
+            }
+            before = ids.next;
+            let has_status = |view: &PacketView| status.is_none_or(|status| view.status == status);
+            rows.extend(self.listed(ids, None).await?.rows.into_iter().filter(has_status));
+            if before.is_none() || rows.len() >= limit as usize {
+                break;
+            }
+        }
+        Ok(Slice { rows, next: before })
+    }
+
+    /// Up to `limit` packets of all senders that are not settled and have this status now, after `after`, in no order.
+    pub async fn unsettled(
+        &self,
+        status: Status,
+        after: Option<DueCursor>,
+        limit: u32,
+    ) -> Result<Slice<PacketView, DueCursor>, Failure> {
+        let (mut after, mut rows) = (after, Vec::new());
+        for _ in 0..STATUS_PAGES {
+            let left = limit - u32::try_from(rows.len()).unwrap_or(limit);
+            let due = self.ledger().all_due(after, left).await?;
+            let ids = Slice { rows: due.rows.iter().map(|due| due.id).collect(), next: None };
+            rows.extend(self.listed(ids, None).await?.rows.into_iter().filter(|view| view.status == status));
+            after = due.next;
+            if after.is_none() || rows.len() >= limit as usize {
+                break;
+            }
+        }
+        Ok(Slice { rows, next: after })
     }
 
     /// The packets with these ids, the newest first, as a user sees them; without `viewer`: as the operator does.

@@ -86,7 +86,7 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         let newest = self.rounds.newest((terms.sender.clone(), limit.key.clone())).await?;
         let mut rounds: Vec<(NextRound, &Packet)> = newest
             .iter()
-            .filter(|Packet { terms: other, settled, closed }| {
+            .filter(|Packet { terms: other, settled, closed, .. }| {
                 let is_over = settled.is_some() || closed.is_some() || now >= other.expires_at;
                 let can_win = other.limit.as_ref().is_none_or(|limit| limit.allows(won, other.least_slip()));
                 !is_over && can_win && other.guard.invites(viewer) && other.labels.reference == terms.labels.reference
