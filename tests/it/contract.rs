@@ -13,5 +13,6 @@ mod packet;
 mod paths;
 mod reported;
 mod send;
+mod support;
 mod tickets;
 mod withdrawals;

@@ -43,6 +43,8 @@ async fn lists(api: &Api) -> Vec<List> {
         (format!("/users/carol/packets/{}/claims", packets[2]), ""),
         ("/operator/packets?reference=order-17".to_owned(), ""),
         ("/operator/packets?reference=order-18".to_owned(), ""),
+        ("/operator/packets?sender_id=alice".to_owned(), ""),
+        ("/operator/packets?status=open".to_owned(), ""),
     ] {
         let path = if path.contains('?') { format!("{path}&") } else { format!("{path}?") };
         let page = api.get(format!("{path}limit=1")).by(user).await.expect(200);

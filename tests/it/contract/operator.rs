@@ -317,7 +317,7 @@ async fn the_operator_views_any_packet() {
     let path = format!("/operator/packets/{packet}");
     let shown = api.get(&path).await;
     let senders = api.view("alice", &packet).await.expect(200);
-    let operators = |packet: &Value| without(packet, &["now", "closing"]);
+    let operators = |packet: &Value| without(packet, &["now", "closing", "settled_at"]);
     assert_eq!(operators(&shown.expect(200)), without_now(&senders));
     assert!(!String::from_utf8_lossy(&shown.bytes).contains("芝麻"));
     api.grab("bob", &packet).json(&json!({"passphrase": "芝麻"})).await.expect(200);
