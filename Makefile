@@ -220,7 +220,7 @@ ifndef ONLY
 	@$(MAKE) --no-print-directory bench ARGS="--deployed target/lambda --out target/size"
 endif
 
-# make generate ONLY=client      the JavaScript client's types from openapi.yaml
+# make generate ONLY=client      the JavaScript client's types and the forms of the support page from openapi.yaml
 # make generate ONLY=actions     tests/aws/actions.json: which DynamoDB actions each function calls. make test-aws compares the roles with it
 # make generate ONLY=pictures    the screenshots and the animation in docs/images, and the icons
 # make generate ONLY=fairness    the plots and tables of docs/FAIRNESS.md
@@ -228,6 +228,7 @@ generate: ## Generate the files that are checked in
 	@scripts/install-tools.sh && scripts/install-tools.sh web && scripts/install-tools.sh rie
 ifneq ($(filter client,$(or $(ONLY),client)),)
 	npm --prefix tests/web run types
+	scripts/console-forms.mjs
 endif
 ifneq ($(filter actions,$(or $(ONLY),actions)),)
 	cargo build --workspace --bins

@@ -9,7 +9,7 @@ const root = new URL('../../', import.meta.url).pathname;
 export const FINGERPRINT = new URL('../../docs/images/page.sha256', import.meta.url);
 
 /** Files of the page that no picture shows. */
-const UNSEEN = /zh-TW|vendor|birthday|wedding|mine|withdraw|session|problems|\.(png|webmanifest)$/;
+const UNSEEN = /console|zh-TW|vendor|birthday|wedding|mine|withdraw|session|problems|\.(png|webmanifest)$/;
 
 /** Returns the fingerprint of the page's files that the pictures show, and of the program that takes them. */
 export async function fingerprint() {

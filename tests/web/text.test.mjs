@@ -1,6 +1,7 @@
 // What the page reads and writes: amounts, greetings, its texts and its colours. It needs no browser.
 
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { test } from 'node:test';
 
@@ -96,13 +97,22 @@ test('a greeting keeps the hidden characters that mean something, and loses the 
 });
 
 test('every language has the same texts with the same placeholders', async () => {
-  const [en, ...others] = await Promise.all(['en', 'zh-CN', 'zh-TW'].map(async (name) => (await import(`../../web/assets/lang/${name}.js`)).texts));
-  const holes = (/** @type {any} */ text) => [...(text.other ?? text).matchAll(/\{\w+\}/g)].map(String).sort().join();
-  assert.ok(Object.keys(en).length > 100);
-  for (const other of others) {
-    assert.deepEqual(Object.keys(other).sort(), Object.keys(en).sort());
-    for (const key of Object.keys(en)) assert.equal(holes(other[key]), holes(en[key]), key);
+  for (const page of ['assets', 'console']) {
+    const [en, ...others] = await Promise.all(['en', 'zh-CN', 'zh-TW'].map(async (name) => (await import(`../../web/${page}/lang/${name}.js`)).texts));
+    const holes = (/** @type {any} */ text) => [...(text.other ?? text).matchAll(/\{\w+\}/g)].map(String).sort().join();
+    assert.ok(Object.keys(en).length > 100);
+    for (const other of others) {
+      assert.deepEqual(Object.keys(other).sort(), Object.keys(en).sort());
+      for (const key of Object.keys(en)) assert.equal(holes(other[key]), holes(en[key]), key);
+    }
   }
+});
+
+test('the support page has no text of the users’ page once more, and its forms are those of openapi.yaml', async () => {
+  const [users, support] = await Promise.all(['assets', 'console'].map(async (page) => Object.keys((await import(`../../web/${page}/lang/en.js`)).texts)));
+  assert.deepEqual(support?.filter((key) => users?.includes(key)), []);
+  const { status, stderr } = spawnSync(new URL('../../scripts/console-forms.mjs', import.meta.url).pathname, ['--check'], { encoding: 'utf8' });
+  assert.equal(status, 0, stderr);
 });
 
 // Whether a sentence is true can only be judged beside the state in which it is shown: target/web/sentences.md has all of them.

@@ -31,9 +31,13 @@ function languageOf(tag) {
   return spoken !== 'zh' ? 'en' : script === 'Hant' ? 'zh-TW' : 'zh-CN';
 }
 
-/** Loads the texts; every other function needs them. */
-export async function loadTexts() {
-  texts = (await loading).texts;
+/** Reads the texts of another page, which has these too. @type {((tag: string) => Promise<{texts: Record<string, Text>}>) | null} */
+let beside = null;
+
+/** Loads the texts; every other function needs them. @param {((tag: string) => Promise<{texts: Record<string, Text>}>) | null} [others] */
+export async function loadTexts(others = null) {
+  beside = others;
+  texts = { ...(await loading).texts, ...(await beside?.(current))?.texts };
 }
 
 /** Returns the language as a BCP 47 tag. */
@@ -49,7 +53,7 @@ export function spoken(written) {
 /** @param {string} wanted */
 export async function switchLanguage(wanted) {
   if (!LANGUAGES.has(wanted)) return;
-  texts = (await read(wanted)).texts;
+  texts = { ...(await read(wanted)).texts, ...(await beside?.(wanted))?.texts };
   current = wanted;
   device.set(LANGUAGE, wanted);
 }

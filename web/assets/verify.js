@@ -45,14 +45,15 @@ export async function verifyScreen(root, signal, packetId = '') {
  * @param {HTMLElement} result
  * @param {AbortSignal} signal
  * @param {string} packetId
+ * @param {Pick<typeof api, 'packet' | 'allClaims'>} [source] where the packet and its claims are read
  */
-async function check(result, signal, packetId) {
+export async function check(result, signal, packetId, source = api) {
   if (!globalThis.crypto?.subtle) return result.replaceChildren(h('p', { class: 'bad' }, t('verify.insecure')));
-  const packet = await api.packet(packetId, { signal });
+  const packet = await source.packet(packetId, { signal });
   setCurrency(packet.currency);
   if (packet.seed === null) return result.replaceChildren(h('p', { class: 'bad' }, t('verify.early')));
   const claims = [];
-  for await (const claim of api.allClaims(packetId, { signal })) claims.push(claim);
+  for await (const claim of source.allClaims(packetId, { signal })) claims.push(claim);
   const terms = {
     version: packet.split_version,
     split: /** @type {import('./split.js').Split} */ (packet.split),

@@ -1,0 +1,40 @@
+// The deeds of the operator: who, when, why, and what before and after.
+
+import { money } from '../assets/context.js';
+import { h } from '../assets/dom.js';
+import { list, named, packetLink, part, principal, referenceLink, t, userLink, when, written } from './parts.js';
+
+/** @typedef {import('./calls.js').Row} Row */
+
+/** Calls: 1, and 1 for each more page. @param {HTMLElement} root @param {AbortSignal} signal */
+export function deedsView(root, signal) {
+  root.append(h('h1', null, t('nav.deeds')), part('deeds.all', signal, () => deedsOf(signal)));
+}
+
+/** @param {AbortSignal} signal @param {string} [userId] only those about this user */
+export function deedsOf(signal, userId) {
+  return list(signal, '/operator/deeds', { user_id: userId, limit: userId ? 10 : 50 }, 'deeds', ['at', 'deed', 'reason', 'by'], cellsOf, 'deeds.none');
+}
+
+/** @param {Row} deed */
+function cellsOf({ at, deed, user_id, packet_id, reference, id, reason, before, after, by }) {
+  const about = [packet_id ? packetLink(packet_id) : reference && referenceLink(reference, user_id), user_id && userLink(user_id), id && h('code', null, id)];
+  return [when(at), h('div', { class: 'about' }, h('strong', null, named('deed', deed)), ...about.filter(Boolean), change(before, after)), written(reason), principal(by)];
+}
+
+/** One line about a deed. @param {Row} deed */
+export const deedLine = (deed) => h('div', { class: 'line' }, ...cellsOf(deed));
+
+/** What a value of a deed's `before` or `after` looks like. @param {string} name @param {unknown} value */
+function shown(name, value) {
+  if (value === null || value === undefined) return '–';
+  if (typeof value === 'boolean') return t(value ? 'yes' : 'no');
+  return typeof value === 'number' && /amount|max|balance|pending/.test(name) ? money(value) : String(value);
+}
+
+/** @param {Row | null} before @param {Row | null} after */
+function change(before, after) {
+  const names = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])];
+  const rows = names.filter((name) => shown(name, before?.[name]) !== shown(name, after?.[name]));
+  return rows.length > 0 && h('ul', { class: 'change' }, ...rows.map((name) => h('li', null, `${named('field', name)}: `, ...(before ? [h('bdi', null, shown(name, before[name])), ' → '] : []), h('bdi', null, shown(name, after?.[name])))));
+}
