@@ -79,7 +79,7 @@ function frame(name, wanted) {
   const box = /** @type {HTMLInputElement | null} */ (document.getElementById('q'));
   if (box && document.activeElement === box) return;
   const input = h('input', { id: 'q', type: 'search', autocomplete: 'off', spellcheck: 'false', autocapitalize: 'off', enterkeyhint: 'search', maxlength: 300, 'aria-label': t('find.label'), placeholder: t('find.label'), value: wanted });
-  const form = h('form', { role: 'search' }, input, h('kbd', { 'aria-hidden': 'true' }, '/'), h('button', { class: 'button', type: 'submit' }, t('find.go')));
+  const form = h('form', { role: 'search' }, input, h('label', { for: 'q', class: 'slash', 'aria-hidden': 'true' }, '/'), h('button', { class: 'button', type: 'submit' }, t('find.go')));
   form.addEventListener('submit', (event) => {
     event.preventDefault();
     const text = input.value.trim();

@@ -5,7 +5,7 @@ import { h } from '../assets/dom.js';
 import { asked, config, path, read, tool } from './calls.js';
 import { openDeed } from './deed.js';
 import { deedsOf } from './deeds.js';
-import { boundsOf, button, daysAgo, facts, heading, list, named, packetLink, part, principal, signed, t, table, tag, to, userLink, when, written } from './parts.js';
+import { boundsOf, button, daysAgo, facts, fillIn, heading, list, named, packetLink, part, principal, signed, t, table, tag, to, userLink, when, written } from './parts.js';
 import { withdrawalCells } from './withdrawals.js';
 
 /** @typedef {import('./calls.js').Row} Row */
@@ -13,6 +13,7 @@ import { withdrawalCells } from './withdrawals.js';
 /** The log is read for so many days, and so many refusals are shown. */
 const REFUSED_DAYS = 3;
 const REFUSED_MAX = 20;
+const STATUSES = ['scheduled', 'open', 'sold_out', 'expired', 'closed', 'settled'];
 
 /** Calls: 9 at once, each of at most 20 rows, and 1 of the tool; 1 for each more page. @param {HTMLElement} root @param {AbortSignal} signal @param {string[]} parts */
 export function userView(root, signal, [id = '']) {
@@ -24,7 +25,7 @@ export function userView(root, signal, [id = '']) {
   root.append(
     heading('user', id),
     h('div', { class: 'columns' },
-      h('div', null, wallet(about, signal), movements(id, sent, signal), part('user.sent', signal, () => list(signal, path`/users/${id}/packets`, query, 'packets', PACKET_COLUMNS, packetCells, 'none', sent)), part('user.won', signal, () => won(id, signal))),
+      h('div', null, wallet(about, signal), movements(id, sent, signal), packets(id, sent, signal), part('user.won', signal, () => won(id, signal))),
       h('div', null,
         part('user.withdrawals', signal, () => withdrawals(id, signal)),
         part('user.deeds', signal, () => deedsOf(signal, id)),
@@ -73,9 +74,7 @@ function movements(id, sent, signal) {
       return [when(row['at']), signed(row['amount']), what, others];
     });
   };
-  const shown = part('user.movements', signal, load, day);
-  day.addEventListener('change', async () => shown.querySelector('.body')?.replaceChildren(await load()));
-  return shown;
+  return filtered('user.movements', signal, load, day);
 }
 
 export const PACKET_COLUMNS = /** @type {import('./parts.js').Key[]} */ (['at', 'amount', 'packet', 'state']);
@@ -86,6 +85,24 @@ export const packetCells = (packet) => [
   h('div', { class: 'about' }, packetLink(packet['packet_id'], packet['greeting'] || packet['packet_id']), packet['reference'] && h('a', { href: to('evening', packet['reference'], packet['sender_id']), class: 'hint' }, packet['reference'])),
   h('div', { class: 'about' }, tag(packet['status']), h('span', { class: 'hint' }, t('mine.claimed', { claimed: packet['claimed_count'], total: packet['count'] }))),
 ];
+
+/** @param {string} id @param {Promise<Row>} sent @param {AbortSignal} signal */
+function packets(id, sent, signal) {
+  const day = h('input', { type: 'date', class: 'choice', 'aria-label': t('user.day') });
+  const status = h('select', { class: 'choice', 'aria-label': t('state') }, h('option', { value: '' }, t('any')), ...STATUSES.map((name) => h('option', { value: name }, named('status', name))));
+  const load = () => {
+    const filter = { ...(day.value && boundsOf(day.value)), status: status.value };
+    return day.value || status.value ? list(signal, '/operator/packets', { sender_id: id, ...filter, limit: 20 }, 'packets', PACKET_COLUMNS, packetCells) : list(signal, path`/users/${id}/packets`, { limit: 20 }, 'packets', PACKET_COLUMNS, packetCells, 'none', sent);
+  };
+  return filtered('user.sent', signal, load, day, status);
+}
+
+/** A part that is read again for each choice. @param {import('./parts.js').Key} title @param {AbortSignal} signal @param {() => Promise<import('../assets/dom.js').Child>} load @param {...HTMLElement} choices */
+function filtered(title, signal, load, ...choices) {
+  const shown = part(title, signal, load, h('div', { class: 'row' }, ...choices));
+  shown.addEventListener('change', () => void fillIn(/** @type {HTMLElement} */ (shown.querySelector('.body')), signal, load));
+  return shown;
+}
 
 /** @param {string} id @param {AbortSignal} signal */
 function won(id, signal) {

@@ -5,7 +5,7 @@
 const english = {
   'console': 'Support', 'nav.find': 'Search', 'nav.withdrawals': 'Withdrawals', 'nav.state': 'State', 'nav.deeds': 'Deeds',
   'notFound.user': 'That is no user id.',
-  'none': 'None', 'yes': 'yes', 'no': 'no', 'show': 'Show', 'cancel': 'Cancel', 'continue': 'Continue', 'back': 'Back', 'close': 'Close', 'optional': '(optional)', 'working': 'Under way…',
+  'none': 'None', 'yes': 'yes', 'no': 'no', 'any': 'any state', 'show': 'Show', 'cancel': 'Cancel', 'continue': 'Continue', 'back': 'Back', 'close': 'Close', 'optional': '(optional)', 'working': 'Under way…',
   'at': 'Time', 'amount': 'Amount', 'what': 'What', 'why': 'Why', 'by': 'By', 'user': 'User', 'sender': 'Sender', 'packet': 'Packet', 'state': 'State', 'reason': 'Reason', 'deed': 'Deed', 'slip': 'Slip',
   'withdrawal': 'Withdrawal', 'reference': 'Reference', 'metadata': 'App’s data', 'cover': 'Cover', 'limit': 'Limit per user', 'limits': 'Limits', 'starts': 'Start', 'request': 'Request', 'ledger': 'Ledger', 'hot': 'Redis', 'best': 'luckiest', 'age': 'Waits',
 
