@@ -436,7 +436,7 @@ browse('each view reads a bounded number of times, as its comment says', async (
   const { id, sender } = await packet({ reference: someone('evening') });
   const { reference } = await api('operator', 'GET', `/operator/packets/${id}`);
   const { page } = await desk({ allow: /favicon/ });
-  for (const [hash, calls, commands] of /** @type {const} */ ([[`#/user/${sender}`, 10, 1], [`#/packet/${id}`, 2, 0], [`#/packet/${id}/bob`, 3, 1], ['#/withdrawals', 1, 0], [`#/evening/${reference}`, 2, 0], ['#/state', 6, 2], ['#/deeds', 1, 0], ['#/find/nobody-at-all', 5, 1]])) {
+  for (const [hash, calls, commands] of /** @type {const} */ ([[`#/user/${sender}`, 8, 1], [`#/packet/${id}`, 2, 0], [`#/packet/${id}/bob`, 3, 1], ['#/withdrawals', 1, 0], [`#/evening/${reference}`, 2, 0], ['#/state', 6, 2], ['#/deeds', 1, 0], ['#/find/nobody-at-all', 5, 1]])) {
     await page.goto(`${stack.url}/config.json`);
     const seen = { calls: 0, commands: 0 };
     const count = (/** @type {import('playwright-core').Request} */ request) => {
@@ -474,4 +474,28 @@ browse('every view fits 390 to 1,440 pixels in each language, light and dark', a
     }
   }
   assert.deepEqual(faults, []);
+});
+
+essential('the token of the page’s own server leaves the address at once; without a tool, all that the API knows is there', async () => {
+  const { id } = await packet();
+  const { page, sees, find } = await desk({ allow: /favicon/ });
+  await page.route('**/console/config.json', (route) => route.fulfill({ json: { api: '/console/api', tool: false, signs: 'key', who: 'support' } }));
+  /** @type {(string | undefined)[]} */
+  const tokens = [];
+  await page.route('**/console/api/**', (route) => {
+    tokens.push(route.request().headers()['console-token']);
+    return route.continue({ url: route.request().url().replace('/console/api', '') });
+  });
+  page.on('request', (request) => assert.ok(!request.url().endsWith('/tool'), 'no command is asked for'));
+  await page.goto(`${stack.url}/config.json`);
+  await page.goto(address('#token=abc-123'));
+  await sees('h1', 'What is it about?');
+  assert.ok(!page.url().includes('abc-123'));
+  await find(id);
+  await sees('h1', id);
+  await page.waitForFunction(() => !document.querySelector('.loading'));
+  assert.deepEqual(new Set(tokens), new Set(['abc-123']));
+  assert.equal(await page.locator('.packet-stores').count(), 0);
+  await page.reload();
+  await sees('h1', id);
 });

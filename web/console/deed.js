@@ -15,7 +15,7 @@ import { named, t, trouble } from './parts.js';
 /** @typedef {import('./forms.js').Field} Field */
 /**
  * @typedef {object} Deed
- * @property {string} form the operation of openapi.yaml, or one whose reason the command has
+ * @property {string} [form] the operation of openapi.yaml that has the fields. Of a command that is one with a reason only
  * @property {(about: Row) => string[]} [command] of the tool, in place of a route
  * @property {(about: Row, body: Row) => Promise<string> | string} says what will happen, from what is so now
  */
@@ -86,7 +86,7 @@ export const DEEDS = {
     command: ({ packet_id, slip }) => ['replay', packet_id, ...(slip === undefined ? [] : [String(slip)]), '--json'],
     says: ({ packet_id: packet }) => t('says.replay', { packet }),
   },
-  redeliver: { form: 'closePacket', command: () => ['webhooks', 'replay', '--json'], says: () => t('says.redeliver') },
+  redeliver: { command: () => ['webhooks', 'replay', '--json'], says: () => t('says.redeliver') },
   rebuild: { form: 'closePacket', command: ({ packet_id }) => ['rebuild', packet_id, '--json'], says: ({ packet_id: packet }) => t('says.rebuild', { packet }) },
 };
 
@@ -97,14 +97,15 @@ export const DEEDS = {
 export function openDeed(name, about, fixed = {}, now = {}) {
   /** @type {Deed} */
   const deed = DEEDS[name];
-  const form = FORMS[deed.form];
-  if (!form) return;
+  const form = FORMS[deed.form ?? ''];
   const key = newKey();
   let isUnderWay = false;
   const dialog = h('dialog', { class: 'deed card', 'aria-labelledby': 'deed-title' });
   const step = (/** @type {HTMLElement[]} */ ...content) => dialog.replaceChildren(h('h2', { id: 'deed-title' }, t(`deed.${name}`)), subject(about), ...content);
   const close = h('button', { type: 'button', class: 'button plain', onClick: () => dialog.close() }, t('cancel'));
-  const fields = form.fields.filter((field) => !(field.name in fixed)).map((field) => input(field, now[field.name]));
+  const isReason = (/** @type {Field} */ field) => Number(field.name === 'reason');
+  const wanted = (form?.fields ?? []).filter((field) => !(field.name in fixed)).sort((one, other) => isReason(one) - isReason(other));
+  const fields = wanted.map((field) => input(field, now[field.name]));
   const ask = h('form', { class: 'form', novalidate: true }, ...fields.map(({ element }) => element), h('div', { class: 'row' }, close, h('button', { class: 'button', type: 'submit' }, t('continue'))));
 
   /** Disables all buttons while a call is under way. @param {() => Promise<void>} call */
@@ -147,8 +148,9 @@ export function openDeed(name, about, fixed = {}, now = {}) {
       void alone(async () => {
         go.textContent = t('working');
         try {
-          const answer = deed.command ? await tool(deed.command(about), { reason: body['reason'], key }) : await act(form.method, address(form.path, about, key), body, key);
-          done(await lineOf(name, about, body), deed.command ? answer : null);
+          const answer = deed.command ? await tool(deed.command(about), { reason: body['reason'], key }) : null;
+          if (!answer && form) await act(form.method, address(form.path, about, key), body, key);
+          done(await lineOf(name, about, body), answer);
         } catch (error) {
           go.textContent = t(error instanceof Unreachable ? 'retry' : `deed.${name}`);
           // It may have been done: only the very same may be sent again.
@@ -181,6 +183,8 @@ export function openDeed(name, about, fixed = {}, now = {}) {
   document.body.append(dialog);
   dialog.showModal();
   first();
+  // Nothing to fill in.
+  if (fields.length === 0) ask.requestSubmit();
 }
 
 /** Whom or what a deed is about. @param {Row} about */

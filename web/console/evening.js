@@ -4,7 +4,7 @@ import { minute, money, number } from '../assets/context.js';
 import { h } from '../assets/dom.js';
 import { asked, path, read, readFile } from './calls.js';
 import { openDeed } from './deed.js';
-import { button, facts, heading, packetLink, t, table, tag, to, trouble, userLink } from './parts.js';
+import { button, facts, heading, packetLink, sum, t, table, tag, to, trouble, userLink } from './parts.js';
 
 /** @typedef {import('./calls.js').Row} Row */
 
@@ -20,12 +20,12 @@ export async function eveningView(root, signal, [reference = '', chosen = '']) {
   const sender = chosen || senders[0];
   if (!sender) return root.append(h('section', { class: 'card panel' }, h('p', { class: 'hint' }, t('evening.none'))));
   const others = senders.filter((id) => id !== sender).map((id) => h('a', { href: to('evening', reference, id) }, h('bdi', null, id)));
-  const sums = h('section', { class: 'card panel sums' });
+  const totals = h('section', { class: 'card panel sums' });
   const rounds = h('section', { class: 'card panel' });
   const failed = h('div');
   root.append(
     h('p', { class: 'row lead' }, t('sender'), ' ', userLink(sender), others.length > 0 && h('span', null, t('evening.others'), ' ', ...others.flatMap((link) => [link, ' ']))),
-    sums,
+    totals,
     h('div', { class: 'row deeds' }, button('evening.file', () => void save(reference, sender, failed)), button('deed.close-reference', () => openDeed('close-reference', { reference, sender_id: sender }))),
     failed,
     rounds,
@@ -33,7 +33,7 @@ export async function eveningView(root, signal, [reference = '', chosen = '']) {
   const again = async () => {
     const all = await read(asked(path`/operator/references/${reference}`, { sender_id: sender }), signal);
     if (signal.aborted) return;
-    sums.replaceChildren(
+    totals.replaceChildren(
       h('p', { class: 'sum' }, money(all['total_amount'])),
       facts(['evening.won', t('evening.won.by', { amount: money(all['won_amount']), slips: all['won_count'], count: all['users'] })], ['evening.open', money(all['undecided_amount'])], ['evening.back', money(all['refunded_amount'])]),
     );
@@ -50,8 +50,8 @@ function roundsOf(packets) {
   return table(['starts', 'packet', 'amount', 'evening.won', 'state'], packets.map((packet) => [
     h('time', { datetime: packet['starts_at'] ?? packet['created_at'] }, minute(packet['starts_at'] ?? packet['created_at'])),
     h('div', { class: 'about' }, packetLink(packet['packet_id']), packet['metadata'] && h('bdi', { class: 'hint' }, Object.entries(packet['metadata']).map(([name, value]) => `${name}: ${value}`).join(', '))),
-    money(packet['total_amount']),
-    `${money(packet['won_amount'])} · ${number(packet['won_count'])}/${number(packet['count'])}`,
+    sum(packet['total_amount']),
+    h('div', { class: 'about' }, sum(packet['won_amount']), h('span', { class: 'hint' }, `${number(packet['won_count'])}/${number(packet['count'])}`)),
     tag(packet['status']),
   ])).element;
 }

@@ -5,7 +5,7 @@ import { h } from '../assets/dom.js';
 import { check } from '../assets/verify.js';
 import { asked, config, path, read, tool } from './calls.js';
 import { openDeed } from './deed.js';
-import { button, facts, fillIn, heading, isUserId, list, named, part, partOnDemand, principal, referenceLink, t, table, tag, to, trouble, userLink, when, written } from './parts.js';
+import { button, facts, fillIn, heading, isUserId, list, named, part, partOnDemand, principal, referenceLink, sum, t, table, tag, to, trouble, userLink, when, written } from './parts.js';
 import { refused } from './user.js';
 
 /** @typedef {import('./calls.js').Row} Row */
@@ -81,7 +81,7 @@ function timeline(packet) {
 function slips(id, signal) {
   return part('packet.slips', signal, () =>
     list(signal, path`/operator/packets/${id}/claims`, { limit: 50, order: 'newest' }, 'claims', ['slip', 'amount', 'user', 'at'], (row) => [
-      `${row['slip'] + 1}`, h('span', null, money(row['amount']), row['best'] && h('span', { class: 'tag best' }, t('best'))), h('a', { href: to('packet', id, row['user_id']), class: 'id' }, h('bdi', null, row['user_id'])), when(row['grabbed_at']),
+      `${row['slip'] + 1}`, h('span', null, sum(row['amount']), row['best'] && h('span', { class: 'tag best' }, t('best'))), h('a', { href: to('packet', id, row['user_id']), class: 'id' }, h('bdi', null, row['user_id'])), when(row['grabbed_at']),
     ]),
   );
 }

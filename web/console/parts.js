@@ -112,13 +112,23 @@ export function table(columns, rows) {
   return { element: h('table', { class: 'rows' }, h('thead', null, h('tr', null, ...columns.map((key) => h('th', { scope: 'col' }, t(key))))), body), add };
 }
 
+/** A page of a filtered list may have no rows, and be followed by others. So many are read at once. */
+const EMPTY_MAX = 5;
+
+/** @param {string} route @param {Record<string, string | number | null | undefined>} query @param {string} name @param {AbortSignal} signal */
+async function readRows(route, query, name, signal) {
+  let page = await read(asked(route, query), signal);
+  for (let i = 1; i < EMPTY_MAX && page[name].length === 0 && page['next_cursor']; i += 1) page = await read(asked(route, { ...query, cursor: page['next_cursor'] }), signal);
+  return page;
+}
+
 /**
  * Reads a list page by page.
  * @param {AbortSignal} signal @param {string} route @param {Record<string, string | number | null | undefined>} query @param {string} name of the rows in the answer
  * @param {Key[]} columns @param {(row: Row) => Child[]} cells @param {Key} [none]
  * @param {Promise<Row>} [reading] of the first page, where somebody else needs it too
  */
-export async function list(signal, route, query, name, columns, cells, none = 'none', reading = read(asked(route, query), signal)) {
+export async function list(signal, route, query, name, columns, cells, none = 'none', reading = readRows(route, query, name, signal)) {
   const first = await reading;
   if (first[name].length === 0 && !first['next_cursor']) return h('p', { class: 'hint' }, t(none));
   const { element, add } = table(columns, first[name].map(cells));
@@ -128,7 +138,7 @@ export async function list(signal, route, query, name, columns, cells, none = 'n
   more.addEventListener('click', async () => {
     more.disabled = true;
     try {
-      const next = await read(asked(route, { ...query, cursor }), signal);
+      const next = await readRows(route, { ...query, cursor }, name, signal);
       add(next[name].map(cells));
       cursor = next['next_cursor'];
       more.hidden = !cursor;

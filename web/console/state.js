@@ -68,7 +68,7 @@ function users(state, signal) {
     const max = [limits?.daily_sent_max && t('limits.day', { amount: money(limits.daily_sent_max) }), limits?.deposit_max && t('limits.deposit', { amount: money(limits.deposit_max) })].filter(Boolean).join(' · ');
     return state === 'suspended'
       ? [userLink(user_id), when(suspension?.suspended_at), written(suspension?.reason), principal(suspension?.by)]
-      : [userLink(user_id), when(limits?.decided_at ?? limits?.set_at), max, principal(limits?.by)];
+      : [userLink(user_id), when(limits?.set_at), max, principal(limits?.by)];
   });
 }
 

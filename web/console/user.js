@@ -5,7 +5,7 @@ import { h } from '../assets/dom.js';
 import { asked, config, path, read, tool } from './calls.js';
 import { openDeed } from './deed.js';
 import { deedsOf } from './deeds.js';
-import { boundsOf, button, daysAgo, facts, fillIn, heading, list, named, packetLink, part, principal, signed, t, table, tag, to, userLink, when, written } from './parts.js';
+import { boundsOf, button, daysAgo, facts, fillIn, heading, list, named, packetLink, part, principal, signed, sum, t, table, tag, to, userLink, when, written } from './parts.js';
 import { withdrawalCells } from './withdrawals.js';
 
 /** @typedef {import('./calls.js').Row} Row */
@@ -15,7 +15,7 @@ const REFUSED_DAYS = 3;
 const REFUSED_MAX = 20;
 const STATUSES = ['scheduled', 'open', 'sold_out', 'expired', 'closed', 'settled'];
 
-/** Calls: 9 at once, each of at most 20 rows, and 1 of the tool; 1 for each more page. @param {HTMLElement} root @param {AbortSignal} signal @param {string[]} parts */
+/** Calls: 8 at once, each of at most 20 rows, and 1 of the tool; 1 for each more page. @param {HTMLElement} root @param {AbortSignal} signal @param {string[]} parts */
 export function userView(root, signal, [id = '']) {
   const about = { user_id: id };
   const query = { limit: 20 };
@@ -64,7 +64,7 @@ function movements(id, sent, signal) {
   const load = async () => {
     const packets = new Map((await sent.catch(() => ({ packets: [] })))['packets'].map((/** @type {Row} */ packet) => [packet['packet_id'], packet]));
     const query = { limit: 20, ...(day.value && boundsOf(day.value)) };
-    return list(signal, path`/wallets/${id}/movements`, query, 'movements', ['at', 'amount', 'what', 'by'], (row) => {
+    return list(signal, path`/wallets/${id}/movements`, query, 'movements', ['at', 'amount', 'what', 'side'], (row) => {
       const packet = packets.get(row['packet_id']);
       const greeting = row['greeting'] ?? packet?.['greeting'];
       const what = h('div', { class: 'about' },
@@ -81,7 +81,7 @@ export const PACKET_COLUMNS = /** @type {import('./parts.js').Key[]} */ (['at', 
 /** @param {Row} packet */
 export const packetCells = (packet) => [
   when(packet['created_at']),
-  money(packet['total_amount']),
+  sum(packet['total_amount']),
   h('div', { class: 'about' }, packetLink(packet['packet_id'], packet['greeting'] || packet['packet_id']), packet['reference'] && h('a', { href: to('evening', packet['reference'], packet['sender_id']), class: 'hint' }, packet['reference'])),
   h('div', { class: 'about' }, tag(packet['status']), h('span', { class: 'hint' }, t('mine.claimed', { claimed: packet['claimed_count'], total: packet['count'] }))),
 ];
@@ -107,23 +107,18 @@ function filtered(title, signal, load, ...choices) {
 /** @param {string} id @param {AbortSignal} signal */
 function won(id, signal) {
   return list(signal, path`/users/${id}/claims`, { limit: 20 }, 'claims', ['at', 'amount', 'packet', 'sender'], (row) => [
-    when(row['grabbed_at']), money(row['amount']), h('a', { href: to('packet', row['packet_id'], id) }, h('bdi', null, row['greeting'] || row['packet_id'])), userLink(row['sender_id']),
+    when(row['grabbed_at']), sum(row['amount']), h('a', { href: to('packet', row['packet_id'], id) }, h('bdi', null, row['greeting'] || row['packet_id'])), userLink(row['sender_id']),
   ]);
 }
 
 /** @param {string} id @param {AbortSignal} signal */
 function keys(id, signal) {
-  return list(signal, path`/operator/users/${id}/wins`, { limit: 20 }, 'wins', ['limit.key', 'sender', 'limit.wins', 'amount'], (row) => [h('code', null, row['limit_key']), userLink(row['sender_id']), String(row['wins']), money(row['amount'])], 'user.keys.none');
+  return list(signal, path`/operator/users/${id}/wins`, { limit: 20 }, 'wins', ['limit.key', 'sender', 'limit.wins', 'amount'], (row) => [h('code', null, row['limit_key']), userLink(row['sender_id']), String(row['wins']), sum(row['amount'])], 'user.keys.none');
 }
 
 /** @param {string} id @param {AbortSignal} signal */
-async function withdrawals(id, signal) {
-  const states = ['pending', 'posted', 'voided'];
-  const pages = await Promise.all(states.map((state) => read(asked('/operator/withdrawals', { state, user_id: id, limit: 10 }), signal)));
-  const rows = pages.flatMap((page) => page['withdrawals']);
-  if (rows.length === 0) return h('p', { class: 'hint' }, t('none'));
-  const links = states.filter((_, i) => pages[i]?.['next_cursor']).map((state) => h('a', { href: asked('#/withdrawals', { state, user: id }) }, named('withdrawal', state)));
-  return [table(['at', 'amount', 'withdrawal', 'state'], rows.map((row) => withdrawalCells(row, false))).element, links.length > 0 && h('p', { class: 'row' }, ...links)];
+function withdrawals(id, signal) {
+  return list(signal, '/operator/withdrawals', { user_id: id, limit: 10 }, 'withdrawals', ['at', 'amount', 'withdrawal', 'state'], (row) => withdrawalCells(row, false));
 }
 
 /** What the log has of requests that were refused or came to nothing, the newest first. @param {string[]} which @param {AbortSignal} signal */

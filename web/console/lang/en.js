@@ -6,7 +6,7 @@ const english = {
   'console': 'Support', 'nav.find': 'Search', 'nav.withdrawals': 'Withdrawals', 'nav.state': 'State', 'nav.deeds': 'Deeds',
   'notFound.user': 'That is no user id.',
   'none': 'None', 'yes': 'yes', 'no': 'no', 'any': 'any state', 'show': 'Show', 'cancel': 'Cancel', 'continue': 'Continue', 'back': 'Back', 'close': 'Close', 'optional': '(optional)', 'working': 'Under way…',
-  'at': 'Time', 'amount': 'Amount', 'what': 'What', 'why': 'Why', 'by': 'By', 'user': 'User', 'sender': 'Sender', 'packet': 'Packet', 'state': 'State', 'reason': 'Reason', 'deed': 'Deed', 'slip': 'Slip',
+  'at': 'Time', 'amount': 'Amount', 'what': 'What', 'why': 'Why', 'by': 'By', 'side': 'Other side', 'user': 'User', 'sender': 'Sender', 'packet': 'Packet', 'state': 'State', 'reason': 'Reason', 'deed': 'Deed', 'slip': 'Slip',
   'withdrawal': 'Withdrawal', 'reference': 'Reference', 'metadata': 'App’s data', 'cover': 'Cover', 'limit': 'Limit per user', 'limits': 'Limits', 'starts': 'Start', 'request': 'Request', 'ledger': 'Ledger', 'hot': 'Redis', 'best': 'luckiest', 'age': 'Waits',
 
   'trouble.forbidden': 'Not allowed. This needs the right “{right}”.', 'trouble.none': 'There is none.', 'trouble.request': 'Request {id}',
@@ -52,7 +52,7 @@ const english = {
 
   'deeds.all': 'The newest first', 'deeds.none': 'No deed yet.',
   'deed.suspend': 'Suspend', 'deed.lift': 'Lift the suspension', 'deed.limit': 'Set limits', 'deed.deposit': 'Deposit', 'deed.withdraw': 'Withdraw', 'deed.post': 'Post', 'deed.void': 'Void', 'deed.close': 'Close the packet', 'deed.close-reference': 'Close all',
-  'deed.pause': 'Pause sending', 'deed.resume': 'Resume sending', 'deed.enable-webhooks': 'Enable webhooks', 'deed.disable-webhooks': 'Disable webhooks', 'deed.replay': 'Try again', 'deed.rebuild': 'Rebuild Redis', 'deed.redeliver': 'Redeliver',
+  'deed.pause': 'Pause sending', 'deed.resume': 'Resume sending', 'deed.enable-webhooks': 'Enable webhooks', 'deed.disable-webhooks': 'Disable webhooks', 'deed.replay': 'Try again', 'deed.rebuild': 'Rebuild Redis', 'deed.deliver': 'Deliver events', 'deed.erase': 'Erase data', 'deed.redeliver': 'Redeliver',
   'field.amount': 'Amount', 'field.reason': 'Reason', 'field.note': 'Note for the user', 'field.pending': 'Only reserve it', 'field.grabs': 'May not grab either', 'field.daily_sent_max': 'May send a day', 'field.deposit_max': 'Most of one deposit', 'field.balance': 'Balance', 'field.suspended': 'Suspended', 'field.paused': 'Paused', 'field.enabled': 'Enabled', 'field.status': 'State',
   'field.needed': 'Fill this in.', 'field.characters': 'It has characters that can’t be taken.', 'field.between': 'From {least} to {most}.', 'reason.is': 'Reason: {reason}',
   'done': 'Done.', 'done.not': 'The command says that not all is well.', 'done.line': 'No line of it is listed.',

@@ -5,7 +5,7 @@ export const texts = {
   'console': '客服', 'nav.find': '查找', 'nav.withdrawals': '提现', 'nav.state': '状态', 'nav.deeds': '操作记录',
   'notFound.user': '这不是用户 ID。',
   'none': '没有', 'yes': '是', 'no': '否', 'any': '全部状态', 'show': '显示', 'cancel': '取消', 'continue': '继续', 'back': '返回', 'close': '关闭', 'optional': '（可不填）', 'working': '正在进行…',
-  'at': '时间', 'amount': '金额', 'what': '事项', 'why': '原因', 'by': '操作人', 'user': '用户', 'sender': '发送人', 'packet': '红包', 'state': '状态', 'reason': '原因', 'deed': '操作', 'slip': '份',
+  'at': '时间', 'amount': '金额', 'what': '事项', 'why': '原因', 'by': '操作人', 'side': '对方', 'user': '用户', 'sender': '发送人', 'packet': '红包', 'state': '状态', 'reason': '原因', 'deed': '操作', 'slip': '份',
   'withdrawal': '提现', 'reference': '参考号', 'metadata': '应用数据', 'cover': '封面', 'limit': '每人限额', 'limits': '限额', 'starts': '开始', 'request': '请求', 'ledger': '账本', 'hot': 'Redis', 'best': '手气最佳', 'age': '等待',
 
   'trouble.forbidden': '没有权限。这需要“{right}”权限。', 'trouble.none': '没有找到。', 'trouble.request': '请求 {id}',
@@ -51,7 +51,7 @@ export const texts = {
 
   'deeds.all': '最新的在前', 'deeds.none': '还没有操作。',
   'deed.suspend': '停用', 'deed.lift': '恢复', 'deed.limit': '设限额', 'deed.deposit': '充值', 'deed.withdraw': '扣款', 'deed.post': '确认已付', 'deed.void': '作废', 'deed.close': '关闭红包', 'deed.close-reference': '全部关闭',
-  'deed.pause': '暂停发红包', 'deed.resume': '恢复发红包', 'deed.enable-webhooks': '启用 Webhook', 'deed.disable-webhooks': '停用 Webhook', 'deed.replay': '重试', 'deed.rebuild': '重建 Redis', 'deed.redeliver': '重新投递',
+  'deed.pause': '暂停发红包', 'deed.resume': '恢复发红包', 'deed.enable-webhooks': '启用 Webhook', 'deed.disable-webhooks': '停用 Webhook', 'deed.replay': '重试', 'deed.rebuild': '重建 Redis', 'deed.deliver': '投递事件', 'deed.erase': '删除资料', 'deed.redeliver': '重新投递',
   'field.amount': '金额', 'field.reason': '原因', 'field.note': '给用户的备注', 'field.pending': '只预留', 'field.grabs': '也不能抢', 'field.daily_sent_max': '每天可发', 'field.deposit_max': '单次充值上限', 'field.balance': '余额', 'field.suspended': '停用', 'field.paused': '暂停', 'field.enabled': '启用', 'field.status': '状态',
   'field.needed': '请填写。', 'field.characters': '有不能使用的字符。', 'field.between': '{least} 到 {most}。', 'reason.is': '原因：{reason}',
   'done': '完成。', 'done.not': '命令说并非一切正常。', 'done.line': '没有列出它的记录。',

@@ -5,7 +5,7 @@ export const texts = {
   'console': '客服', 'nav.find': '搜尋', 'nav.withdrawals': '提領', 'nav.state': '狀態', 'nav.deeds': '操作記錄',
   'notFound.user': '這不是使用者 ID。',
   'none': '沒有', 'yes': '是', 'no': '否', 'any': '全部狀態', 'show': '顯示', 'cancel': '取消', 'continue': '繼續', 'back': '返回', 'close': '關閉', 'optional': '（可不填）', 'working': '正在進行…',
-  'at': '時間', 'amount': '金額', 'what': '事項', 'why': '原因', 'by': '操作人', 'user': '使用者', 'sender': '發送人', 'packet': '紅包', 'state': '狀態', 'reason': '原因', 'deed': '操作', 'slip': '份',
+  'at': '時間', 'amount': '金額', 'what': '事項', 'why': '原因', 'by': '操作人', 'side': '對方', 'user': '使用者', 'sender': '發送人', 'packet': '紅包', 'state': '狀態', 'reason': '原因', 'deed': '操作', 'slip': '份',
   'withdrawal': '提領', 'reference': '參考號', 'metadata': '應用程式資料', 'cover': '封面', 'limit': '每人限額', 'limits': '限額', 'starts': '開始', 'request': '請求', 'ledger': '帳本', 'hot': 'Redis', 'best': '手氣最佳', 'age': '等待',
 
   'trouble.forbidden': '沒有權限。這需要「{right}」權限。', 'trouble.none': '沒有找到。', 'trouble.request': '請求 {id}',
@@ -51,7 +51,7 @@ export const texts = {
 
   'deeds.all': '最新的在前', 'deeds.none': '還沒有操作。',
   'deed.suspend': '停用', 'deed.lift': '恢復', 'deed.limit': '設限額', 'deed.deposit': '儲值', 'deed.withdraw': '扣款', 'deed.post': '確認已付', 'deed.void': '作廢', 'deed.close': '關閉紅包', 'deed.close-reference': '全部關閉',
-  'deed.pause': '暫停發紅包', 'deed.resume': '恢復發紅包', 'deed.enable-webhooks': '啟用 Webhook', 'deed.disable-webhooks': '停用 Webhook', 'deed.replay': '重試', 'deed.rebuild': '重建 Redis', 'deed.redeliver': '重新投遞',
+  'deed.pause': '暫停發紅包', 'deed.resume': '恢復發紅包', 'deed.enable-webhooks': '啟用 Webhook', 'deed.disable-webhooks': '停用 Webhook', 'deed.replay': '重試', 'deed.rebuild': '重建 Redis', 'deed.deliver': '投遞事件', 'deed.erase': '刪除資料', 'deed.redeliver': '重新投遞',
   'field.amount': '金額', 'field.reason': '原因', 'field.note': '給使用者的備註', 'field.pending': '只預留', 'field.grabs': '也不能搶', 'field.daily_sent_max': '每天可發', 'field.deposit_max': '單次儲值上限', 'field.balance': '餘額', 'field.suspended': '停用', 'field.paused': '暫停', 'field.enabled': '啟用', 'field.status': '狀態',
   'field.needed': '請填寫。', 'field.characters': '有不能使用的字元。', 'field.between': '{least} 到 {most}。', 'reason.is': '原因：{reason}',
   'done': '完成。', 'done.not': '命令說並非一切正常。', 'done.line': '沒有列出它的記錄。',
