@@ -215,7 +215,7 @@ async function lineOf(name, about, body) {
  * @returns {{element: HTMLElement, read: () => [string, any] | null, focus: () => void}}
  */
 function input({ name, type, required, min, max, pattern }, now) {
-  // Whoever does something to somebody's money says why.
+  // Each deed says why, also where the route does not ask.
   const isNeeded = required || name === 'reason';
   const id = `deed-${name}`;
   const label = h('label', { for: id }, named('field', name), !isNeeded && type !== 'boolean' && h('span', { class: 'hint' }, ` ${t('optional')}`));

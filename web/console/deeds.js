@@ -2,7 +2,7 @@
 
 import { money } from '../assets/context.js';
 import { h } from '../assets/dom.js';
-import { list, named, packetLink, part, principal, referenceLink, t, userLink, when, written } from './parts.js';
+import { list, named, packetLink, part, referenceLink, signedAt, t, userLink, written } from './parts.js';
 
 /** @typedef {import('./calls.js').Row} Row */
 
@@ -13,13 +13,13 @@ export function deedsView(root, signal) {
 
 /** @param {AbortSignal} signal @param {string} [userId] only those about this user */
 export function deedsOf(signal, userId) {
-  return list(signal, '/operator/deeds', { user_id: userId, limit: userId ? 10 : 50 }, 'deeds', ['at', 'deed', 'reason', 'by'], cellsOf, 'deeds.none');
+  return list(signal, '/operator/deeds', { user_id: userId, limit: userId ? 10 : 50 }, 'deeds', ['at', 'deed', 'reason'], (deed) => cellsOf(deed, userId), 'deeds.none');
 }
 
-/** @param {Row} deed */
-function cellsOf({ at, deed, user_id, packet_id, reference, id, reason, before, after, by }) {
-  const about = [packet_id ? packetLink(packet_id) : reference && referenceLink(reference, user_id), user_id && userLink(user_id), id && h('code', null, id)];
-  return [when(at), h('div', { class: 'about' }, h('strong', null, named('deed', deed)), ...about.filter(Boolean), change(before, after)), written(reason), principal(by)];
+/** @param {Row} deed @param {string} [known] the user whom all of these are about */
+function cellsOf({ at, deed, user_id, packet_id, reference, id, reason, before, after, by }, known) {
+  const about = [packet_id ? packetLink(packet_id) : reference && referenceLink(reference, user_id), user_id && user_id !== known && userLink(user_id), id && h('code', null, id)];
+  return [signedAt(at, by), h('div', { class: 'about' }, h('strong', null, named('deed', deed)), ...about.filter(Boolean), change(before, after, reason)), written(reason)];
 }
 
 /** One line about a deed. @param {Row} deed */
@@ -32,9 +32,9 @@ function shown(name, value) {
   return typeof value === 'number' && /amount|max|balance|pending/.test(name) ? money(value) : String(value);
 }
 
-/** @param {Row | null} before @param {Row | null} after */
-function change(before, after) {
+/** @param {Row | null} before @param {Row | null} after @param {string | null} reason which is shown beside */
+function change(before, after, reason) {
   const names = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])];
-  const rows = names.filter((name) => shown(name, before?.[name]) !== shown(name, after?.[name]));
+  const rows = names.filter((name) => shown(name, before?.[name]) !== shown(name, after?.[name]) && !(name === 'reason' && after?.[name] === reason));
   return rows.length > 0 && h('ul', { class: 'change' }, ...rows.map((name) => h('li', null, `${named('field', name)}: `, ...(before ? [h('bdi', null, shown(name, before[name])), ' → '] : []), h('bdi', null, shown(name, after?.[name])))));
 }

@@ -81,7 +81,7 @@ function timeline(packet) {
 function slips(id, signal) {
   return part('packet.slips', signal, () =>
     list(signal, path`/operator/packets/${id}/claims`, { limit: 50, order: 'newest' }, 'claims', ['slip', 'amount', 'user', 'at'], (row) => [
-      `${row['slip'] + 1}`, h('span', null, sum(row['amount']), row['best'] && h('span', { class: 'tag best' }, t('best'))), h('a', { href: to('packet', id, row['user_id']), class: 'id' }, h('bdi', null, row['user_id'])), when(row['grabbed_at']),
+      number(row['slip'] + 1), h('span', null, sum(row['amount']), row['best'] && h('span', { class: 'tag best' }, t('best'))), h('a', { href: to('packet', id, row['user_id']), class: 'id' }, h('bdi', null, row['user_id'])), when(row['grabbed_at']),
     ]),
   );
 }

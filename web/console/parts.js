@@ -43,6 +43,8 @@ export const signed = (amount) => h('span', { class: amount > 0 ? 'money plus' :
 
 /** Who did it: the last part of an ARN says it, and the whole is behind it. @param {string | null | undefined} by */
 export const principal = (by) => by && h('bdi', { class: 'by', title: by }, by.split('/').at(-1) || by);
+/** When, and by whom. @param {string | null | undefined} at @param {string | null | undefined} by */
+export const signedAt = (at, by) => h('div', { class: 'about' }, when(at), principal(by));
 /** The title of a view. @param {Key} kind @param {string} id */
 export const heading = (kind, id) => h('h1', null, h('span', { class: 'kind' }, t(kind)), ' ', h('bdi', { class: 'id' }, id));
 

@@ -4,7 +4,7 @@ import { money } from '../assets/context.js';
 import { h } from '../assets/dom.js';
 import { config, read, tool } from './calls.js';
 import { openDeed } from './deed.js';
-import { button, facts, fillIn, list, named, packetLink, part, partOnDemand, principal, t, table, tag, userLink, when, written } from './parts.js';
+import { button, facts, fillIn, list, named, packetLink, part, partOnDemand, principal, signedAt, t, table, tag, userLink, when, written } from './parts.js';
 import { PACKET_COLUMNS, packetCells } from './user.js';
 import { withdrawalCells } from './withdrawals.js';
 
@@ -39,7 +39,7 @@ async function sending(signal) {
     h('p', { class: paused ? 'alarm' : 'fine' }, h('strong', null, t(paused ? 'sending.paused' : 'sending.on')), ' ', written(reason)),
     decided_at && h('p', { class: 'hint' }, when(decided_at), ' · ', principal(by)),
     h('div', { class: 'row deeds' }, paused ? button('deed.resume', () => openDeed('resume', {}, { paused: false }), '') : button('deed.pause', () => openDeed('pause', {}, { paused: true }))),
-    rows.length > 1 && h('details', { class: 'more' }, h('summary', null, t('sending.history')), table(['at', 'deed', 'reason', 'by'], rows.map((row) => [when(row['at']), named('deed', row['paused'] ? 'pause' : 'resume'), written(row['reason']), principal(row['by'])])).element),
+    rows.length > 1 && h('details', { class: 'more' }, h('summary', null, t('sending.history')), table(['at', 'deed', 'reason'], rows.map((row) => [signedAt(row['at'], row['by']), named('deed', row['paused'] ? 'pause' : 'resume'), written(row['reason'])])).element),
   ];
 }
 
@@ -64,11 +64,11 @@ async function webhooks(signal) {
 
 /** @param {'suspended' | 'limited'} state @param {AbortSignal} signal */
 function users(state, signal) {
-  return list(signal, '/operator/users', { state, limit: 10 }, 'users', ['user', 'at', state === 'suspended' ? 'reason' : 'limits', 'by'], ({ user_id, suspension, limits }) => {
+  return list(signal, '/operator/users', { state, limit: 10 }, 'users', ['user', state === 'suspended' ? 'reason' : 'limits', 'at'], ({ user_id, suspension, limits }) => {
     const max = [limits?.daily_sent_max && t('limits.day', { amount: money(limits.daily_sent_max) }), limits?.deposit_max && t('limits.deposit', { amount: money(limits.deposit_max) })].filter(Boolean).join(' · ');
     return state === 'suspended'
-      ? [userLink(user_id), when(suspension?.suspended_at), written(suspension?.reason), principal(suspension?.by)]
-      : [userLink(user_id), when(limits?.set_at), max, principal(limits?.by)];
+      ? [userLink(user_id), written(suspension?.reason), signedAt(suspension?.suspended_at, suspension?.by)]
+      : [userLink(user_id), max, signedAt(limits?.set_at, limits?.by)];
   });
 }
 

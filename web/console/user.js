@@ -128,7 +128,7 @@ export async function refused(which, signal) {
   const rows = /** @type {Row[]} */ (output).filter(({ what }) => /^answered: /.test(what) && !/, (ok|grabbed|replayed)$/.test(what));
   if (rows.length === 0) return h('p', { class: 'hint' }, t('refused.none'));
   const shown = rows.reverse().slice(0, REFUSED_MAX).map(({ at, what, why, packet_id, id }) => [
-    when(at), h('div', { class: 'about' }, h('strong', null, what.replace('answered: ', '')), packet_id && packetLink(packet_id)), why ?? '–', h('code', null, id ?? ''),
+    h('div', { class: 'about' }, when(at), h('code', { class: 'by' }, id)), h('div', { class: 'about' }, h('strong', null, what.replace('answered: ', '')), packet_id && packetLink(packet_id)), why?.startsWith('by ') ? principal(why.slice(3)) : why,
   ]);
-  return table(['at', 'what', 'why', 'request'], shown).element;
+  return table(['at', 'what', 'why'], shown).element;
 }

@@ -6,8 +6,8 @@ const english = {
   'console': 'Support', 'nav.find': 'Search', 'nav.withdrawals': 'Withdrawals', 'nav.state': 'State', 'nav.deeds': 'Deeds',
   'notFound.user': 'That is no user id.',
   'none': 'None', 'yes': 'yes', 'no': 'no', 'any': 'any state', 'show': 'Show', 'cancel': 'Cancel', 'continue': 'Continue', 'back': 'Back', 'close': 'Close', 'optional': '(optional)', 'working': 'Under way…',
-  'at': 'Time', 'amount': 'Amount', 'what': 'What', 'why': 'Why', 'by': 'By', 'side': 'Other side', 'user': 'User', 'sender': 'Sender', 'packet': 'Packet', 'state': 'State', 'reason': 'Reason', 'deed': 'Deed', 'slip': 'Slip',
-  'withdrawal': 'Withdrawal', 'reference': 'Reference', 'metadata': 'App’s data', 'cover': 'Cover', 'limit': 'Limit per user', 'limits': 'Limits', 'starts': 'Start', 'request': 'Request', 'ledger': 'Ledger', 'hot': 'Redis', 'best': 'luckiest', 'age': 'Waits',
+  'at': 'Time', 'amount': 'Amount', 'what': 'What', 'why': 'Why', 'side': 'Other side', 'user': 'User', 'sender': 'Sender', 'packet': 'Packet', 'state': 'State', 'reason': 'Reason', 'deed': 'Deed', 'slip': 'Slip',
+  'withdrawal': 'Withdrawal', 'reference': 'Reference', 'metadata': 'App’s data', 'cover': 'Cover', 'limit': 'Limit per user', 'limits': 'Limits', 'starts': 'Start', 'ledger': 'Ledger', 'hot': 'Redis', 'best': 'luckiest', 'age': 'Waits',
 
   'trouble.forbidden': 'Not allowed. This needs the right “{right}”.', 'trouble.none': 'There is none.', 'trouble.request': 'Request {id}',
   'trouble.unreachable': 'No answer came. What you did may have happened; trying again does it only once.',

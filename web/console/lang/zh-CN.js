@@ -5,8 +5,8 @@ export const texts = {
   'console': '客服', 'nav.find': '查找', 'nav.withdrawals': '提现', 'nav.state': '状态', 'nav.deeds': '操作记录',
   'notFound.user': '这不是用户 ID。',
   'none': '没有', 'yes': '是', 'no': '否', 'any': '全部状态', 'show': '显示', 'cancel': '取消', 'continue': '继续', 'back': '返回', 'close': '关闭', 'optional': '（可不填）', 'working': '正在进行…',
-  'at': '时间', 'amount': '金额', 'what': '事项', 'why': '原因', 'by': '操作人', 'side': '对方', 'user': '用户', 'sender': '发送人', 'packet': '红包', 'state': '状态', 'reason': '原因', 'deed': '操作', 'slip': '份',
-  'withdrawal': '提现', 'reference': '参考号', 'metadata': '应用数据', 'cover': '封面', 'limit': '每人限额', 'limits': '限额', 'starts': '开始', 'request': '请求', 'ledger': '账本', 'hot': 'Redis', 'best': '手气最佳', 'age': '等待',
+  'at': '时间', 'amount': '金额', 'what': '事项', 'why': '原因', 'side': '对方', 'user': '用户', 'sender': '发送人', 'packet': '红包', 'state': '状态', 'reason': '原因', 'deed': '操作', 'slip': '份',
+  'withdrawal': '提现', 'reference': '参考号', 'metadata': '应用数据', 'cover': '封面', 'limit': '每人限额', 'limits': '限额', 'starts': '开始', 'ledger': '账本', 'hot': 'Redis', 'best': '手气最佳', 'age': '等待',
 
   'trouble.forbidden': '没有权限。这需要“{right}”权限。', 'trouble.none': '没有找到。', 'trouble.request': '请求 {id}',
   'trouble.unreachable': '没有收到答复。操作可能已经生效；再试一次也只算一次。',

@@ -5,8 +5,8 @@ export const texts = {
   'console': '客服', 'nav.find': '搜尋', 'nav.withdrawals': '提領', 'nav.state': '狀態', 'nav.deeds': '操作記錄',
   'notFound.user': '這不是使用者 ID。',
   'none': '沒有', 'yes': '是', 'no': '否', 'any': '全部狀態', 'show': '顯示', 'cancel': '取消', 'continue': '繼續', 'back': '返回', 'close': '關閉', 'optional': '（可不填）', 'working': '正在進行…',
-  'at': '時間', 'amount': '金額', 'what': '事項', 'why': '原因', 'by': '操作人', 'side': '對方', 'user': '使用者', 'sender': '發送人', 'packet': '紅包', 'state': '狀態', 'reason': '原因', 'deed': '操作', 'slip': '份',
-  'withdrawal': '提領', 'reference': '參考號', 'metadata': '應用程式資料', 'cover': '封面', 'limit': '每人限額', 'limits': '限額', 'starts': '開始', 'request': '請求', 'ledger': '帳本', 'hot': 'Redis', 'best': '手氣最佳', 'age': '等待',
+  'at': '時間', 'amount': '金額', 'what': '事項', 'why': '原因', 'side': '對方', 'user': '使用者', 'sender': '發送人', 'packet': '紅包', 'state': '狀態', 'reason': '原因', 'deed': '操作', 'slip': '份',
+  'withdrawal': '提領', 'reference': '參考號', 'metadata': '應用程式資料', 'cover': '封面', 'limit': '每人限額', 'limits': '限額', 'starts': '開始', 'ledger': '帳本', 'hot': 'Redis', 'best': '手氣最佳', 'age': '等待',
 
   'trouble.forbidden': '沒有權限。這需要「{right}」權限。', 'trouble.none': '沒有找到。', 'trouble.request': '請求 {id}',
   'trouble.unreachable': '沒有收到回覆。操作可能已經生效；再試一次也只算一次。',
