@@ -138,11 +138,13 @@ question('6. "I grabbed and got nothing"', async ({ find, sees, click, page }) =
   await sees('.packet-who td', 'grabPacket, sold_out');
 });
 
-question('7. the number on the error page', async ({ find, sees }) => {
+question('7. the number on the error page', async ({ find, sees, click }) => {
   const { id } = await packet({ count: 1, total_amount: 888 });
   await grab(someone(), id);
   const response = await fetch(`${stack.url}/packets/${id}/grab`, { method: 'POST', headers: { 'X-User-Id': someone() } });
   await find(response.headers.get('X-Request-Id') ?? '');
+  await sees('.looks', 'grabPacket, sold_out');
+  await click('.looks a', 'sold_out');
   await sees('h1', id);
 });
 

@@ -7,7 +7,7 @@ import { asked, config, path, read, tool } from './calls.js';
 import { IS_KEY, IS_PACKET, IS_REFERENCE, boundsOf, isUserId, named, t, to, trouble } from './parts.js';
 
 /** @typedef {import('./calls.js').Row} Row */
-/** @typedef {{href: string, text: string}} Hit */
+/** @typedef {{href: string | null, text: string}} Hit A line of the log may lead nowhere. */
 /** @typedef {{what: string, look: (signal: AbortSignal) => Promise<Hit[]>}} Look */
 
 /** Movements of one user on a day that are compared with an amount: so many pages of 100. */
@@ -39,7 +39,7 @@ export async function findView(root, signal, [text = '']) {
       rows.append(h('li', null, h('span', { class: 'what' }, named('find.in', what)), result));
       try {
         const hits = await look(signal);
-        result.replaceWith(hits.length === 0 ? h('span', { class: 'hint' }, t('find.nothing')) : h('ul', null, ...hits.map(({ href, text: shown }) => h('li', null, h('a', { href }, h('bdi', null, shown))))));
+        result.replaceWith(hits.length === 0 ? h('span', { class: 'hint' }, t('find.nothing')) : h('ul', null, ...hits.map(({ href, text: shown }) => h('li', null, href ? h('a', { href }, h('bdi', null, shown)) : h('bdi', null, shown)))));
         return hits;
       } catch (error) {
         if (!signal.aborted) result.replaceWith(trouble(error));
@@ -50,10 +50,10 @@ export async function findView(root, signal, [text = '']) {
   if (signal.aborted) return;
   const hits = found.flatMap((some) => some ?? []);
   say(t('find.count', { count: hits.length }));
-  // What could not be looked for may be what is meant; only a log is often not there.
-  const areSure = looks.every(({ what }, i) => found[i] !== null || what === 'request');
+  // What could not be looked for may be what is meant; only a log is often not there. A line of the log is itself the answer.
+  const isSure = looks.every(({ what }, i) => (what === 'request' ? !found[i]?.length : found[i] !== null));
   // The search itself leaves no place in the history, or the way back would lead forward again.
-  if (hits.length === 1 && hits[0] && areSure) location.replace(hits[0].href);
+  if (hits.length === 1 && hits[0]?.href && isSure) location.replace(hits[0].href);
 }
 
 /** @param {string} text @returns {Look[]} */
@@ -106,7 +106,7 @@ async function request(id, signal) {
   const { output } = await tool(['story', '--request', id, '--json'], { signal });
   if (!Array.isArray(output)) throw new Error(String(output));
   const rows = /** @type {Row[]} */ (output);
-  return rows.map(({ what, why, at, packet_id }) => ({ href: packet_id ? to('packet', packet_id) : '#/deeds', text: [moment(at), what, why].filter(Boolean).join(' · ') }));
+  return rows.map(({ what, why, at, packet_id }) => ({ href: packet_id ? to('packet', packet_id) : null, text: [moment(at), what, why].filter(Boolean).join(' · ') }));
 }
 
 /** @param {string[]} words @param {string} day @returns {Look[]} */

@@ -61,7 +61,7 @@ export function facts(...rows) {
 export function trouble(error, retry) {
   const isProblem = error instanceof Problem;
   const right = /** @type {any} */ (error).right;
-  const text = isProblem && error.status === 403 ? t('trouble.forbidden', { right }) : isProblem && error.status === 404 ? t('trouble.none') : error instanceof Unreachable ? t('trouble.unreachable') : error instanceof Error ? error.message : '';
+  const text = isProblem && error.status === 403 ? t('trouble.forbidden', { right }) : isProblem && error.status === 404 ? t(error.code === 'route-not-found' ? 'trouble.route' : 'trouble.none') : error instanceof Unreachable ? t('trouble.unreachable') : error instanceof Error ? error.message : '';
   const fields = isProblem ? error.errors.map(({ field, reason }) => h('li', null, `${field}: ${reason}`)) : [];
   return h(
     'div',

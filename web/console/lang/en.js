@@ -9,7 +9,7 @@ const english = {
   'at': 'Time', 'amount': 'Amount', 'what': 'What', 'why': 'Why', 'side': 'Other side', 'user': 'User', 'sender': 'Sender', 'packet': 'Packet', 'state': 'State', 'reason': 'Reason', 'deed': 'Deed', 'slip': 'Slip',
   'withdrawal': 'Withdrawal', 'reference': 'Reference', 'metadata': 'App’s data', 'cover': 'Cover', 'limit': 'Limit per user', 'limits': 'Limits', 'starts': 'Start', 'ledger': 'Ledger', 'hot': 'Redis', 'best': 'luckiest', 'age': 'Waits',
 
-  'trouble.forbidden': 'Not allowed. This needs the right “{right}”.', 'trouble.none': 'There is none.', 'trouble.request': 'Request {id}',
+  'trouble.forbidden': 'Not allowed. This needs the right “{right}”.', 'trouble.none': 'There is none.', 'trouble.route': 'The deployment has no such route. It may be older than this page.', 'trouble.request': 'Request {id}',
   'trouble.unreachable': 'No answer came. What you did may have happened; trying again does it only once.',
 
   'find.title': 'What is it about?', 'find.label': 'User, packet, reference, withdrawal, request or amount', 'find.go': 'Search', 'find.for': 'Search for “{text}”',

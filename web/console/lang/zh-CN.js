@@ -8,7 +8,7 @@ export const texts = {
   'at': '时间', 'amount': '金额', 'what': '事项', 'why': '原因', 'side': '对方', 'user': '用户', 'sender': '发送人', 'packet': '红包', 'state': '状态', 'reason': '原因', 'deed': '操作', 'slip': '份',
   'withdrawal': '提现', 'reference': '参考号', 'metadata': '应用数据', 'cover': '封面', 'limit': '每人限额', 'limits': '限额', 'starts': '开始', 'ledger': '账本', 'hot': 'Redis', 'best': '手气最佳', 'age': '等待',
 
-  'trouble.forbidden': '没有权限。这需要“{right}”权限。', 'trouble.none': '没有找到。', 'trouble.request': '请求 {id}',
+  'trouble.forbidden': '没有权限。这需要“{right}”权限。', 'trouble.none': '没有找到。', 'trouble.route': '部署里没有这个接口，可能比这个页面旧。', 'trouble.request': '请求 {id}',
   'trouble.unreachable': '没有收到答复。操作可能已经生效；再试一次也只算一次。',
 
   'find.title': '是关于什么的？', 'find.label': '用户、红包、参考号、提现、请求号或金额', 'find.go': '查找', 'find.for': '查找“{text}”',

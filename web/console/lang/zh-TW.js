@@ -8,7 +8,7 @@ export const texts = {
   'at': '時間', 'amount': '金額', 'what': '事項', 'why': '原因', 'side': '對方', 'user': '使用者', 'sender': '發送人', 'packet': '紅包', 'state': '狀態', 'reason': '原因', 'deed': '操作', 'slip': '份',
   'withdrawal': '提領', 'reference': '參考號', 'metadata': '應用程式資料', 'cover': '封面', 'limit': '每人限額', 'limits': '限額', 'starts': '開始', 'ledger': '帳本', 'hot': 'Redis', 'best': '手氣最佳', 'age': '等待',
 
-  'trouble.forbidden': '沒有權限。這需要「{right}」權限。', 'trouble.none': '沒有找到。', 'trouble.request': '請求 {id}',
+  'trouble.forbidden': '沒有權限。這需要「{right}」權限。', 'trouble.none': '沒有找到。', 'trouble.route': '部署裡沒有這個介面，可能比這個頁面舊。', 'trouble.request': '請求 {id}',
   'trouble.unreachable': '沒有收到回覆。操作可能已經生效；再試一次也只算一次。',
 
   'find.title': '是關於什麼的？', 'find.label': '使用者、紅包、參考號、提領、請求編號或金額', 'find.go': '搜尋', 'find.for': '搜尋「{text}」',
