@@ -358,6 +358,9 @@ essential('a form refuses what the schema refuses, and says how', async () => {
   await page.press('#deed-amount', 'Enter');
   await sees('#deed-reason-wrong', 'Fill this in');
   assert.equal((await api('operator', 'GET', `/wallets/${user}`)).balance, 100);
+  await page.evaluate(() => (location.hash = '#/state'));
+  await sees('.state-sending');
+  assert.equal(await page.locator('dialog').count(), 0, 'another view closes the form');
 });
 
 browse('a reader can do nothing: each deed is not allowed, by the name of its right', async () => {

@@ -168,10 +168,11 @@ export function openDeed(name, about, fixed = {}, now = {}) {
   const done = (line, answer) => {
     const end = h('button', { type: 'button', class: 'button', onClick: () => dialog.close() }, t('close'));
     const output = answer && h('pre', { class: 'output', tabindex: '0' }, typeof answer['output'] === 'string' ? answer['output'] : JSON.stringify(answer['output'], null, 2));
-    step(h('p', { class: 'done' }, answer && answer['exit'] !== 0 ? t('done.not') : t('done')), output ?? h('p'), line ? deedLine(line) : h('p', { class: 'hint' }, t('done.line')), h('div', { class: 'row' }, end));
+    const isGood = !answer || answer['exit'] === 0;
+    step(h('p', { class: isGood ? 'done' : 'done bad' }, t(isGood ? 'done' : 'done.not')), output ?? h('p'), line ? deedLine(line) : h('p', { class: 'hint' }, t('done.line')), h('div', { class: 'row' }, end));
     dialog.addEventListener('close', () => dispatchEvent(new Event('hongbao-changed')));
     end.focus();
-    say(t('done'));
+    say(t(isGood ? 'done' : 'done.not'));
   };
 
   const first = () => {
@@ -180,6 +181,8 @@ export function openDeed(name, about, fixed = {}, now = {}) {
   };
   dialog.addEventListener('cancel', (event) => isUnderWay && event.preventDefault());
   dialog.addEventListener('close', () => dialog.remove());
+  // The way back leaves the form too, but not what is under way.
+  addEventListener('hashchange', () => isUnderWay || dialog.close(), { once: true });
   document.body.append(dialog);
   dialog.showModal();
   first();
