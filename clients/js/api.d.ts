@@ -585,8 +585,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Find packets by their reference
-         * @description All packets with this reference, of any sender, newest first. Shown as to their senders, but `mine` is null.
+         * Find packets by their reference, their sender or their status
+         * @description All packets with a reference, of any sender; or a sender's, perhaps only those of a time or with a status; or all that have a status and
+         *     are not settled, in no order. Else the newest come first. Shown as to their senders, but `mine` is null. A page of few packets with
+         *     the status may have few rows, and be followed by another.
          */
         get: operations["findPackets"];
         put?: never;
@@ -612,7 +614,7 @@ export interface paths {
         };
         /**
          * View any packet
-         * @description Shown as to its sender, but `mine` is null, and `closing` says who closed it and why. `best` and `seed` are null as long as for
+         * @description Shown as to its sender, but `mine` is null, and `closing` says who closed it and why, `settled_at` when it was settled. `best` and `seed` are null as long as for
          *     everybody, and a passphrase is never shown.
          */
         get: operations["getAnyPacket"];
@@ -856,10 +858,98 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The withdrawals that are pending
-         * @description Of all users, the oldest first. One that was made within the last second may be missing.
+         * The withdrawals that are pending, or all of a user
+         * @description Those that are pending, of all users, the oldest first; one that was made within the last second may be missing. Or a user's in any state,
+         *     the newest first. A page of few with the state may have few rows, and be followed by another.
          */
         get: operations["listWithdrawals"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/operator/movements": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Whose deposit or withdrawal has an id
+         * @description Ids are each user's own, so several users can have one.
+         */
+        get: operations["findMovements"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/operator/deeds": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What operators did
+         * @description Everything that was done with a reason, and each suspension, limit, pause and close, the newest first. A deed stands in the same transaction as
+         *     what it did. A deposit, a withdrawal, and its end are deeds only if their request had a reason.
+         */
+        get: operations["listDeeds"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/operator/users": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Users who are suspended or have limits of their own
+         * @description Those of whom the operator decided first come first. One of whom they have just decided may be missing.
+         */
+        get: operations["listUsers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/operator/users/{user_id}/wins": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A user's id, percent-encoded where a path needs it.
+                 * @example alice
+                 */
+                user_id: components["parameters"]["UserId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * What a user has won towards each limit
+         * @description Of all packets of a sender whose limit has a key, over all rounds.
+         */
+        get: operations["listWins"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1171,6 +1261,11 @@ export interface components {
         ReasonRequest: {
             reason: components["schemas"]["OperatorReason"];
         };
+        LiftRequest: {
+            reason?: components["schemas"]["DeedReason"];
+        };
+        /** @description Why, for the list of deeds, without control or invisible characters */
+        DeedReason: string | null;
         SuspensionRequest: {
             reason: components["schemas"]["OperatorReason"];
             /** @description Whether the user may not grab either. Left out or null, they may */
@@ -1179,12 +1274,14 @@ export interface components {
         MovementRequest: {
             /** @description In minor units */
             amount: number;
+            reason?: components["schemas"]["DeedReason"];
         };
         WithdrawalRequest: {
             amount: components["schemas"]["MovedAmount"];
             /** @description Whether the money is only reserved */
             pending?: boolean | null;
             note?: components["schemas"]["NoteRequest"];
+            reason?: components["schemas"]["DeedReason"];
         };
         OwnWithdrawalRequest: {
             id: components["schemas"]["RequestKey"];
@@ -1194,6 +1291,7 @@ export interface components {
         PostRequest: {
             /** @description What was paid out, at most the reserved amount; left out, all of it. Null is refused */
             amount?: number;
+            reason?: components["schemas"]["DeedReason"];
         };
         VoidRequest: {
             /** @description Why it is voided, for its user, without control or invisible characters */
@@ -1208,6 +1306,7 @@ export interface components {
             daily_sent_max?: number | null;
             /** @description The most that one deposit may put into their wallet, in minor units */
             deposit_max?: number | null;
+            reason?: components["schemas"]["DeedReason"];
         };
         SendingRequest: {
             paused: boolean;
@@ -1227,6 +1326,7 @@ export interface components {
         WebhookReceiverRequest: {
             /** @description Whether events are delivered to it */
             enabled: boolean;
+            reason?: components["schemas"]["DeedReason"];
         };
         /**
          * @description `well`: it takes what it is sent. `retrying`: it failed last. `put_off`: it asked to be called later. `failing`: no event was
@@ -1319,6 +1419,8 @@ export interface components {
             metadata?: components["schemas"]["Metadata"] | null;
             /** @description Why, by whom and when it was closed; null if it was not. Shown to the operator only, and not in lists. */
             closing?: components["schemas"]["Closing"] | null;
+            /** @description When it was settled; null if it is not. Shown to the operator only, and not in lists. */
+            settled_at?: components["schemas"]["Timestamp"] | null;
             /**
              * @description The server's time when it made this answer, for countdowns. In the view of a single packet only. It is no part of the
              *     `ETag`: an answer from a cache, or one that a 304 confirmed, has the time at which it was made.
@@ -1544,6 +1646,73 @@ export interface components {
             suspended_at: components["schemas"]["Timestamp"];
             /** @description Who signed the request */
             by?: components["schemas"]["Signer"];
+        };
+        FoundMovements: {
+            movements: components["schemas"]["FoundMovement"][];
+            next_cursor: components["schemas"]["NextCursor"];
+        };
+        FoundMovement: {
+            /** @enum {string} */
+            kind: "deposit" | "withdrawal";
+            user_id: components["schemas"]["UserId"];
+            id: components["schemas"]["RequestKey"];
+        };
+        Deeds: {
+            deeds: components["schemas"]["Deed"][];
+            next_cursor: components["schemas"]["NextCursor"];
+        };
+        Deed: {
+            at: components["schemas"]["Timestamp"];
+            /** @description Who signed the request. Null if nobody knows. */
+            by: components["schemas"]["Signer"] | null;
+            /** @description What was done */
+            deed: string;
+            /** @description The user to whom it was done, or who sent the packets. */
+            user_id: components["schemas"]["UserId"] | null;
+            /** @description The packet. */
+            packet_id: components["schemas"]["PacketId"] | null;
+            /** @description The reference of the packets. */
+            reference: components["schemas"]["Reference"] | null;
+            /** @description The deposit or the withdrawal. */
+            id: components["schemas"]["RequestKey"] | null;
+            /** @description Why. Null if the request did not say. */
+            reason: components["schemas"]["OperatorReason"] | null;
+            /** @description What it changed, as it was before. Null where there was nothing */
+            before: Record<string, never> | null;
+            /** @description The same after it */
+            after: Record<string, never> | null;
+        };
+        DecidedUsers: {
+            users: components["schemas"]["DecidedUser"][];
+            next_cursor: components["schemas"]["NextCursor"];
+        };
+        DecidedUser: {
+            user_id: components["schemas"]["UserId"];
+            /** @description Null if they are not suspended. */
+            suspension: components["schemas"]["Suspension"] | null;
+            /** @description Null if they have none of their own. */
+            limits: components["schemas"]["OwnLimits"] | null;
+        };
+        OwnLimits: {
+            /** @description The most that the user may send on a day, in minor units. Null for the deployment's limit */
+            daily_sent_max: number | null;
+            /** @description The most that one deposit may put into their wallet, in minor units. Null for the deployment's limit */
+            deposit_max: number | null;
+            set_at: components["schemas"]["Timestamp"];
+            /** @description Who set them. */
+            by: components["schemas"]["Signer"] | null;
+        };
+        Wins: {
+            wins: components["schemas"]["WinsOfKey"][];
+            next_cursor: components["schemas"]["NextCursor"];
+        };
+        WinsOfKey: {
+            sender_id: components["schemas"]["UserId"];
+            limit_key: components["schemas"]["LimitKey"];
+            /** @description How often they have won */
+            wins: number;
+            /** @description How much they have won, in minor units */
+            amount: number;
         };
         SuspendedUser: {
             user_id: components["schemas"]["UserId"];
@@ -2263,7 +2432,7 @@ export interface components {
                 "application/json": components["schemas"]["FoundPackets"];
             };
         };
-        /** @description The reference, the limit or the cursor is not valid. */
+        /** @description What is looked for, the limit or the cursor is not valid. */
         InvalidLookUp: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -2612,7 +2781,13 @@ export interface components {
          */
         IdempotencyKey: components["schemas"]["IdempotencyKey"];
         /**
-         * @description The reference that the packets were sent with.
+         * @description A key of this request, spelled as that of a send. A request with the key of one of the last 50 of its kind changes nothing, and shows what
+         *     stands now.
+         * @example lift-alice-1
+         */
+        DeedKey: components["schemas"]["IdempotencyKey"];
+        /**
+         * @description The reference that the packets were sent with. A request has this, `sender_id` or `status`.
          * @example order-17
          */
         Reference: components["schemas"]["Reference"];
@@ -3663,12 +3838,32 @@ export interface operations {
     };
     findPackets: {
         parameters: {
-            query: {
+            query?: {
                 /**
-                 * @description The reference that the packets were sent with.
+                 * @description The reference that the packets were sent with. A request has this, `sender_id` or `status`.
                  * @example order-17
                  */
-                reference: components["parameters"]["Reference"];
+                reference?: components["parameters"]["Reference"];
+                /**
+                 * @description The user who sent the packets.
+                 * @example alice
+                 */
+                sender_id?: components["schemas"]["UserId"];
+                /**
+                 * @description Only packets that were sent at this time or later. It needs `sender_id`.
+                 * @example 2026-11-20T00:00:00.000Z
+                 */
+                from?: components["schemas"]["AskedTime"];
+                /**
+                 * @description Only packets that were sent before this time. It needs `sender_id`.
+                 * @example 2026-11-21T00:00:00.000Z
+                 */
+                to?: components["schemas"]["AskedTime"];
+                /**
+                 * @description Only packets with this status now. `settled` needs `sender_id`.
+                 * @example open
+                 */
+                status?: "scheduled" | "open" | "sold_out" | "expired" | "closed" | "settled";
                 /**
                  * @description The maximum number of rows in a page.
                  * @example 50
@@ -3983,7 +4178,14 @@ export interface operations {
     suspendUser: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description A key of this request, spelled as that of a send. A request with the key of one of the last 50 of its kind changes nothing, and shows what
+                 *     stands now.
+                 * @example lift-alice-1
+                 */
+                "Idempotency-Key"?: components["parameters"]["DeedKey"];
+            };
             path: {
                 /**
                  * @description A user's id, percent-encoded where a path needs it.
@@ -4019,7 +4221,14 @@ export interface operations {
     liftSuspension: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description A key of this request, spelled as that of a send. A request with the key of one of the last 50 of its kind changes nothing, and shows what
+                 *     stands now.
+                 * @example lift-alice-1
+                 */
+                "Idempotency-Key"?: components["parameters"]["DeedKey"];
+            };
             path: {
                 /**
                  * @description A user's id, percent-encoded where a path needs it.
@@ -4029,7 +4238,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["LiftRequest"];
+            };
+        };
         responses: {
             /** @description The user is not suspended. */
             204: {
@@ -4039,11 +4252,12 @@ export interface operations {
                 };
                 content?: never;
             };
-            400: components["responses"]["InvalidUserId"];
+            400: components["responses"]["InvalidReason"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["RouteNotFound"];
             405: components["responses"]["MethodNotAllowed"];
+            413: components["responses"]["PayloadTooLarge"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -4053,10 +4267,15 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Only those that are pending are listed.
+                 * @description Only those in this state. Without `user_id` only those that are pending are listed.
                  * @example pending
                  */
-                state?: "pending";
+                state?: "pending" | "posted" | "voided";
+                /**
+                 * @description Only those of this user.
+                 * @example alice
+                 */
+                user_id?: components["schemas"]["UserId"];
                 /**
                  * @description Only those that were asked for before this time.
                  * @example 2026-11-20T00:00:00.000Z
@@ -4098,6 +4317,184 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    findMovements: {
+        parameters: {
+            query: {
+                /**
+                 * @description The id of a deposit or a withdrawal.
+                 * @example w-17
+                 */
+                id: components["schemas"]["RequestKey"];
+                /**
+                 * @description The maximum number of rows in a page.
+                 * @example 50
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The `next_cursor` of the previous page, unchanged. It is valid for this list only.
+                 * @example TzeHya0fMw
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FoundMovements"];
+                };
+            };
+            400: components["responses"]["InvalidPaging"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listDeeds: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Only what was done to this user.
+                 * @example alice
+                 */
+                user_id?: components["schemas"]["UserId"];
+                /**
+                 * @description The maximum number of rows in a page.
+                 * @example 50
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The `next_cursor` of the previous page, unchanged. It is valid for this list only.
+                 * @example TzeHya0fMw
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Deeds"];
+                };
+            };
+            400: components["responses"]["InvalidPaging"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listUsers: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Only those who are suspended, or only those who have limits of their own.
+                 * @example suspended
+                 */
+                state?: "suspended" | "limited";
+                /**
+                 * @description The maximum number of rows in a page.
+                 * @example 50
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The `next_cursor` of the previous page, unchanged. It is valid for this list only.
+                 * @example TzeHya0fMw
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DecidedUsers"];
+                };
+            };
+            400: components["responses"]["InvalidPaging"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listWins: {
+        parameters: {
+            query?: {
+                /**
+                 * @description The maximum number of rows in a page.
+                 * @example 50
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The `next_cursor` of the previous page, unchanged. It is valid for this list only.
+                 * @example TzeHya0fMw
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description A user's id, percent-encoded where a path needs it.
+                 * @example alice
+                 */
+                user_id: components["parameters"]["UserId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Wins"];
+                };
+            };
+            400: components["responses"]["InvalidPaging"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["RouteNotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     getSending: {
         parameters: {
             query?: never;
@@ -4120,7 +4517,14 @@ export interface operations {
     decideSending: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description A key of this request, spelled as that of a send. A request with the key of one of the last 50 of its kind changes nothing, and shows what
+                 *     stands now.
+                 * @example lift-alice-1
+                 */
+                "Idempotency-Key"?: components["parameters"]["DeedKey"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -4222,7 +4626,14 @@ export interface operations {
     setUserLimits: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description A key of this request, spelled as that of a send. A request with the key of one of the last 50 of its kind changes nothing, and shows what
+                 *     stands now.
+                 * @example lift-alice-1
+                 */
+                "Idempotency-Key"?: components["parameters"]["DeedKey"];
+            };
             path: {
                 /**
                  * @description A user's id, percent-encoded where a path needs it.

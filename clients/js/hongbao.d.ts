@@ -185,6 +185,7 @@ export class Hongbao {
         recipients?: import("./api.d.ts").components["schemas"]["UserId"][] | null;
         metadata?: import("./api.d.ts").components["schemas"]["Metadata"] | null;
         closing?: import("./api.d.ts").components["schemas"]["Closing"] | null;
+        settled_at?: import("./api.d.ts").components["schemas"]["Timestamp"] | null;
         now?: import("./api.d.ts").components["schemas"]["Timestamp"];
     }, void, void>;
     /**
@@ -456,6 +457,7 @@ export class Hongbao {
         recipients?: import("./api.d.ts").components["schemas"]["UserId"][] | null;
         metadata?: import("./api.d.ts").components["schemas"]["Metadata"] | null;
         closing?: import("./api.d.ts").components["schemas"]["Closing"] | null;
+        settled_at?: import("./api.d.ts").components["schemas"]["Timestamp"] | null;
         now?: import("./api.d.ts").components["schemas"]["Timestamp"];
     }, void, void>;
     /**
