@@ -346,6 +346,10 @@ async fn each_operation_of_the_document_has_a_method_that_sends_its_request_and_
         "getUserLimits": operator.limits_of("u"),
         "setUserLimits": operator.set_limits("u", Some(1), None),
         "liftSuspension": operator.lift_suspension("u"),
+        "listDeeds": operator.deeds(Some("u"), page),
+        "listUsers": operator.decided_users(None, page),
+        "listWins": operator.wins("u", page),
+        "findMovements": operator.movements_with_id("w", page),
     }
     let operations = SPEC.operations().into_iter();
     let mut documented: Vec<_> = operations.map(|operation| (operation.id.to_owned(), shape(&operation))).collect();

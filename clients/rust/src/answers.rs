@@ -344,10 +344,71 @@ pub struct UserLimits {
     pub by: Option<String>,
 }
 
+/// Something that an operator did.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Deed {
+    pub at: String,
+    pub by: Option<String>,
+    /// `suspend`, `lift`, `close`, or another of the contract.
+    pub deed: String,
+    pub user_id: Option<String>,
+    pub packet_id: Option<String>,
+    pub reference: Option<String>,
+    /// The deposit or the withdrawal.
+    pub id: Option<String>,
+    pub reason: Option<String>,
+    /// What it changed, as it was before, and after it.
+    pub before: Option<serde_json::Value>,
+    pub after: Option<serde_json::Value>,
+}
+
+/// A user who is suspended, or has limits of their own.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct DecidedUser {
+    pub user_id: String,
+    pub suspension: Option<Suspension>,
+    pub limits: Option<OwnLimits>,
+}
+
+/// The limits of a user's own.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct OwnLimits {
+    pub daily_sent_max: Option<u64>,
+    pub deposit_max: Option<u64>,
+    pub set_at: String,
+    pub by: Option<String>,
+}
+
+/// What a user has won of all packets of a sender whose limit has this key.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Wins {
+    pub sender_id: String,
+    pub limit_key: String,
+    pub wins: u32,
+    pub amount: u64,
+}
+
+/// Whose a deposit or a withdrawal is.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct FoundMovement {
+    /// `deposit` or `withdrawal`.
+    pub kind: String,
+    pub user_id: String,
+    pub id: String,
+}
+
 /// A page of a list.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct List<Row> {
-    #[serde(alias = "claims", alias = "movements", alias = "packets", alias = "withdrawals")]
+    #[serde(
+        alias = "claims",
+        alias = "movements",
+        alias = "packets",
+        alias = "withdrawals",
+        alias = "deeds",
+        alias = "users",
+        alias = "wins"
+    )]
     pub rows: Vec<Row>,
     pub next_cursor: Option<String>,
     /// With the newest claims: where a later request for newer ones goes on.

@@ -21,9 +21,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 pub use answers::{
-    Best, Closing, GrabResult, List, Mine, Movement, NextRound, Packet, PacketClaim, ReferenceTotals, ReferencedPacket,
-    ReportedClaim, SendLimit, SendRequest, Sending, Share, Split, Status, SuspendedUser, Suspension, Totals, UserClaim,
-    UserLimits, Wallet, WebhookReceiver, WinLimit, Withdrawal,
+    Best, Closing, DecidedUser, Deed, FoundMovement, GrabResult, List, Mine, Movement, NextRound, OwnLimits, Packet,
+    PacketClaim, ReferenceTotals, ReferencedPacket, ReportedClaim, SendLimit, SendRequest, Sending, Share, Split,
+    Status, SuspendedUser, Suspension, Totals, UserClaim, UserLimits, Wallet, WebhookReceiver, WinLimit, Wins,
+    Withdrawal,
 };
 pub use error::{Error, FieldError, Limit, Problem, ProblemCode};
 pub use transport::Transport;
@@ -420,6 +421,26 @@ impl<T: Transport> Client<T> {
     ) -> Result<ReferenceTotals, Error> {
         let path = path_of_reference(sender_id, reference, "/close");
         self.write(Method::POST, &path, &json!({"reason": reason})).await
+    }
+
+    /// For the operator: returns one page of what operators did, the newest first: all, or what they did to a user.
+    pub async fn deeds(&self, user_id: Option<&str>, page: Page<'_>) -> Result<List<Deed>, Error> {
+        self.query("/operator/deeds", &[("user_id", user_id)], page).await
+    }
+
+    /// For the operator: returns one page of the users who are `suspended` or `limited`, or either.
+    pub async fn decided_users(&self, state: Option<&str>, page: Page<'_>) -> Result<List<DecidedUser>, Error> {
+        self.query("/operator/users", &[("state", state)], page).await
+    }
+
+    /// For the operator: returns one page of what a user has won towards each limit.
+    pub async fn wins(&self, user_id: &str, page: Page<'_>) -> Result<List<Wins>, Error> {
+        self.query(&format!("/operator/users/{}/wins", segment(user_id)), &[], page).await
+    }
+
+    /// For the operator: returns whose deposits and withdrawals have this id.
+    pub async fn movements_with_id(&self, id: &str, page: Page<'_>) -> Result<List<FoundMovement>, Error> {
+        self.query("/operator/movements", &[("id", Some(id))], page).await
     }
 
     /// For the operator: returns whether packets can be sent.

@@ -12,8 +12,7 @@ use crate::domain::{
     Amount, Deed, DeedKind, IdempotencyKey, LimitKey, Mandate, OperatorReason, PacketId, Reference, RequestKey, Signer,
     Status, Timestamp, UserId, UserLimits,
 };
-use crate::ledger::{Decided, LimitUse, Requested};
-use crate::service::SentAsked;
+use crate::service::{Decided, LimitUse, Requested, SentAsked};
 use lambda_http::Request;
 
 const BODY_BYTES_MAX: usize = 16 * 1_024;

@@ -33,4 +33,4 @@ pub use view::{
     ClaimsAsked, ClaimsView, ListedClaim, NextRound, Obstacle, Order, PacketView, SentAsked, Share, ShareView,
     ViewError, ViewPackets,
 };
-pub use wallet::{ReceiverState, ReceiverStatus, Wallets, WithdrawalOutcome};
+pub use wallet::{Decided, LimitUse, ReceiverState, ReceiverStatus, Requested, Wallets, WithdrawalOutcome};

@@ -5,9 +5,9 @@ use crate::domain::{
     Amount, Deed, Intervention, Limits, Mandate, Movement, MovementFilter, OperatorReason, RequestKey, SendingDecision,
     Suspension, Timestamp, UserId, UserLimits, Wallet, Withdrawal, WithdrawalEnd, WithdrawalRequest,
 };
+pub use crate::ledger::{Decided, LimitUse, Requested};
 use crate::ledger::{
-    Decided, DecidedCursor, DeedCursor, DepositOutcome, EndOutcome, Ledger, LimitUse, MovementCursor, PendingCursor,
-    Requested, Slice,
+    DecidedCursor, DeedCursor, DepositOutcome, EndOutcome, Ledger, MovementCursor, PendingCursor, Slice,
 };
 pub use crate::ledger::{ReceiverState, ReceiverStatus, WithdrawalOutcome};
 use crate::ports::{Clock, Table};
