@@ -36,7 +36,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use ::audit::Auditor;
-use shared::domain::{OperatorReason, Signer};
+use shared::domain::{Deed, DeedKind, Mandate, Signer, Timestamp};
 use tokio::time::Instant;
 
 use deployment::Table;
@@ -131,10 +131,8 @@ async fn run_on(table: &Table, command: Command, json: bool) -> Result<Outcome, 
 
 /// Runs a command that asks both stores.
 async fn run_in(deployed: &Deployed, command: Command, json: bool, by: Option<Signer>) -> Result<Outcome, Failed> {
-    if let Command::Replay(Replay { reason: Some(reason), .. }) | Command::Rebuild { reason: Some(reason), .. } =
-        &command
-    {
-        note_repair(deployed, &command, reason, by.as_ref()).await?;
+    if let Some(deed) = repair(&command, by.as_ref(), deployed.stores.clock.now()) {
+        deployed.stores.ledger.note_deed(&deed).await?;
     }
     let done = match command {
         Command::Packet { id } => packet::run(deployed, id, json).await,
@@ -146,15 +144,14 @@ async fn run_in(deployed: &Deployed, command: Command, json: bool, by: Option<Si
     done.map_err(|failed| failed.in_table(&deployed.place))
 }
 
-/// Writes into the ledger that a repair is asked for, before it begins.
-#[expect(clippy::unused_async, reason = "the ledger has no such list yet")]
-async fn note_repair(
-    _deployed: &Deployed,
-    _command: &Command,
-    _reason: &OperatorReason,
-    _by: Option<&Signer>,
-) -> Result<(), Failed> {
-    Ok(())
+/// The deed that a repair is. It is written before the repair begins, since a repair has no transaction of its own.
+fn repair(command: &Command, by: Option<&Signer>, at: Timestamp) -> Option<Deed> {
+    let (kind, packet_id, reason) = match command {
+        Command::Replay(Replay { packet, reason, .. }) => (DeedKind::Replay, *packet, reason),
+        Command::Rebuild { id, reason } => (DeedKind::Rebuild, Some(*id), reason),
+        _ => return None,
+    };
+    Some(Deed { packet_id, ..Deed::new(kind, Mandate { by, reason: reason.as_ref(), key: None }, at) })
 }
 
 impl Outcome {
