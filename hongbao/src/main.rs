@@ -93,7 +93,7 @@ async fn run(options: Options, parent: Option<Pid>) -> anyhow::Result<()> {
         started = Local::start(options) => started?,
         () = either(&mut terminate, &mut interrupt) => return Ok(()),
     };
-    if let Some(folder) = local.kept()
+    if let Some(folder) = local.folder()
         && let Err(error) = local::request_log::write_in(folder)
     {
         tracing::warn!(error = shared::error_chain(&error), "requests are not logged");

@@ -50,10 +50,10 @@ pub struct Local {
 }
 
 impl Local {
-    /// The data folder, if its content is kept.
+    /// The data folder, if there is one. A temporary one ends with the stack.
     #[must_use]
-    pub fn kept(&self) -> Option<&Path> {
-        self.data.as_ref().filter(|data| !data.is_temporary()).map(DataDir::path)
+    pub fn folder(&self) -> Option<&Path> {
+        self.data.as_ref().map(DataDir::path)
     }
 
     /// Starts everything. Returns when the system is ready for requests.
@@ -109,7 +109,7 @@ impl Local {
         };
         let at = |path: &str| webhooks.as_ref().map(|_| format!("{gateway}{path}"));
         let queues = Queues { queue: at(sqs::WAITING), dead_letters: at(sqs::DEAD), endpoint: at(sqs::PATH) };
-        let log = kept.map(|folder| folder.join(request_log::FOLDER)).into_iter().collect();
+        let log = data.as_ref().map(|data| data.path().join(request_log::FOLDER)).into_iter().collect();
         let tool = dev.map(|_| stack::tool(&config, &stores, queues, log));
         let (webhooks, watch) = webhooks.unzip();
         let period = options.settle_every;

@@ -23,7 +23,7 @@ struct Sandbox {
 impl Sandbox {
     async fn start(options: Options) -> Self {
         let local = Local::start(options).await.unwrap();
-        assert!(local.kept().is_none());
+        assert!(local.folder().is_none());
         // Each request has a connection of its own, so a lost answer is the fault's and not that of an old connection.
         Self { local, http: reqwest::Client::builder().pool_max_idle_per_host(0).build().unwrap() }
     }
