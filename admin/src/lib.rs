@@ -15,6 +15,7 @@ mod ledger_check;
 mod options;
 mod packet;
 mod parked;
+mod person;
 mod planning;
 mod rebuild;
 mod reconcile;
@@ -122,6 +123,7 @@ async fn run_on(table: &Table, command: Command, json: bool) -> Result<Outcome, 
         Command::Sending => sending::run(table, json).await,
         Command::Report(options) => report::run(table, &options, json).await,
         Command::Who(options) => who::run(table, &options, json).await,
+        Command::Person { command } => person::run(table, command, json).await,
         Command::Key { command } => key::run(table, command, json).await,
         Command::Webhooks(options) => webhooks::run(table, options, json).await,
         Command::LedgerCheck => ledger_check::run(table, json).await,

@@ -147,6 +147,11 @@ pub enum Command {
         #[command(subcommand)]
         command: KeyCommand,
     },
+    /// Export a person's data, or empty what they wrote
+    Person {
+        #[command(subcommand)]
+        command: PersonCommand,
+    },
     /// Find the user whom the logs call by a name; exits with 1 if nobody is
     Who(Who),
     /// Write the file of all claims of a sender's packets that belong together
@@ -182,6 +187,25 @@ pub enum KeyCommand {
     Revoke {
         /// Its name
         name: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum PersonCommand {
+    /// Write all that names them, as JSON and as CSV
+    Export {
+        /// Their id
+        user: UserId,
+
+        /// The folder to write, which must not exist; by default `person-` and the id
+        #[arg(long, value_name = "FOLDER")]
+        output: Option<PathBuf>,
+    },
+    /// Empty the greetings, covers, metadata and notes that they wrote, for good. Ids and money stay. It refuses while a packet of theirs is not
+    /// settled or a withdrawal is pending, and can be repeated
+    Erase {
+        /// Their id
+        user: UserId,
     },
 }
 

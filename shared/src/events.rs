@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use crate::domain::{
     Amount, Note, OperatorReason, PacketId, Reference, RequestKey, Requester, Split, Timestamp, UserId,
 };
-use crate::ledger::{SETTLED, keys};
+use crate::ledger::{ERASED_AT, SETTLED, keys};
 use crate::ports::{Item, Key};
 
 /// An event. Its JSON is `detail` on the event bus, the message of the queue, and `data` of a webhook.
@@ -275,6 +275,8 @@ pub fn of_item(key: &Key, image: &Item, currency: &str) -> Result<Vec<Event>, Un
 /// The events of one change, of an item as it is since. They say only what the item says, so they are the same whenever they are made.
 fn of_change(change: Change, key: &Key, image: &Item, currency: &str) -> Result<Vec<Event>, Unreadable> {
     match change {
+        // It happened before, and lost its texts now.
+        Change::Modify if image.contains_key(ERASED_AT) => Ok(Vec::new()),
         Change::Insert if is_claim(key) => Ok(match owned(key, image, currency) {
             Some(image) => vec![Event::SlipClaimed(read(key, &image)?)],
             None => Vec::new(),

@@ -1,5 +1,6 @@
 //! `hongbao-admin`: the program itself, over real stores.
 
+mod person;
 mod plan;
 mod story;
 mod via;

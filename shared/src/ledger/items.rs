@@ -23,6 +23,9 @@ pub const CLOSED: &str = "closed";
 /// The state of a packet of which every slip is decided, after its expiry or its close.
 pub const SETTLED: &str = "settled";
 
+/// The attribute of a packet or a withdrawal that has lost its sender's or its user's texts: when.
+pub const ERASED_AT: &str = "erased_at";
+
 /// The attribute of a wallet whose owner is suspended: no money leaves it by a send or a withdrawal. It is absent otherwise.
 pub const SUSPENDED: &str = "suspended";
 

@@ -1,7 +1,8 @@
 //! Every key name of the table. A user id has no `#`, so no user's text can reach out of its place in a key. An idempotency key can
 //! have one, and is always the end of a key.
 //!
-//! Each key says who writes its item and who changes it. No item is ever deleted, and none expires.
+//! Each key says who writes its item and who changes it. No item is ever deleted, and none expires. Besides,
+//! [`Ledger::erase_texts`](super::Ledger::erase_texts) empties texts of packets, claims and withdrawals.
 
 use serde_dynamo::AttributeValue;
 

@@ -24,7 +24,7 @@ pub use grab::{GrabOutcome, GrabSlip};
 pub use packets::Packets;
 pub use report::{
     Bounded, CampaignReports, PacketTotals, ReportPlace, ReportedClaim, SelectionTotals, SheetError, sheet_name,
-    text_of_cell, write_sheet,
+    text_cell, text_of_cell, write_sheet,
 };
 pub use send::{NewPacket, SendOutcome, SendPacket, SendPolicy};
 pub use settle::{Rebuild, Replay, Replayed, RunReport, Settle};

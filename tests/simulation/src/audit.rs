@@ -35,6 +35,9 @@ impl Source for Items {
 }
 
 /// Audits a ledger, and reads what it says.
+///
+/// # Panics
+/// If its memory does not answer.
 pub async fn audit(mut items: BTreeMap<Key, Item>, packets: &[Known]) -> Result<Books, Violation> {
     let broken = |kind, what| Err(Violation { kind, what });
     let (mut books, mut malformed) = (Books::default(), None);

@@ -17,10 +17,11 @@ mod table;
 mod trace;
 mod world;
 
+pub use audit::audit;
 pub use enumerate::{INSTANCES, Instance, Report, enumerate};
 pub use faults::{Fault, Struck};
 pub use history::AnswerCounts;
 pub use mutants::Mutant;
 pub use run::{Outcome, Totals, run, run_all};
 pub use trace::{Kind, Violation};
-pub use world::Tally;
+pub use world::{Known, Tally};

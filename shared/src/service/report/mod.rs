@@ -12,7 +12,7 @@ use std::sync::Arc;
 use futures::future::ready;
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 
-pub use self::sheet::{Bounded, SheetError, sheet_name, text_of_cell, write_sheet};
+pub use self::sheet::{Bounded, SheetError, sheet_name, text_cell, text_of_cell, write_sheet};
 
 use super::Failure;
 use crate::domain::{Amount, Claim, DayZone, Decision, Owner, PacketId, Selection, Status, Terms, Timestamp, UserId};

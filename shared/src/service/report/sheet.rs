@@ -149,7 +149,8 @@ fn record<W: Write>(sheet: &mut Writer<W>, cells: &[String], provisional: Option
 }
 
 /// The cell of a text that stays a text in every spreadsheet: a mark precedes it, and each piece of it that could get a cell of its own.
-fn text_cell(text: &str) -> String {
+#[must_use]
+pub fn text_cell(text: &str) -> String {
     let marked = |char: char| std::iter::once(char).chain(SEPARATORS.contains(&char).then_some(MARK));
     std::iter::once(MARK).chain(text.chars().flat_map(marked)).collect()
 }
