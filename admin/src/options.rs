@@ -347,7 +347,7 @@ pub struct Story {
     #[arg(long, value_name = "ID")]
     pub packet: Option<PacketId>,
 
-    /// Only this request, by its `X-Request-Id`, as the log has it
+    /// Only this request, by its `X-Request-Id`, or the requests of this trace, as the log has it
     #[arg(long, value_name = "ID")]
     pub request: Option<String>,
 

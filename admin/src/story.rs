@@ -185,7 +185,10 @@ fn row_of(line: &Value, options: &Story, slips: &BTreeSet<(PacketId, u32)>) -> O
         (user, _) => user.is_none(),
     };
     let is_other = |asked: Option<String>, name: &str| asked.is_some_and(|asked| text(name).as_ref() != Some(&asked));
-    if is_other(options.packet.map(|id| id.to_string()), "packet_id") || is_other(options.request.clone(), "request_id")
+    let is_of_request =
+        |asked: &String| ["request_id", "trace_id"].iter().any(|name| text(name).as_ref() == Some(asked));
+    if is_other(options.packet.map(|id| id.to_string()), "packet_id")
+        || !options.request.as_ref().is_none_or(is_of_request)
     {
         return None;
     }

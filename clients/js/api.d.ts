@@ -2166,7 +2166,14 @@ export interface components {
             resets_at?: components["schemas"]["Timestamp"];
             /** @description Names the request in the operator's log */
             request_id: string;
+            /** @description The trace of the request's `traceparent`, or of its `X-Amzn-Trace-Id`. Absent without one that is well-formed */
+            trace_id?: components["schemas"]["TraceId"];
         };
+        /**
+         * @description The id of a trace, as the W3C's Trace Context spells it
+         * @example 4bf92f3577b34da6a3ce929d0e0e4736
+         */
+        TraceId: string;
         Limit: {
             /**
              * @description `amount-a-day`: what a user can send in a day, in minor units. `pending-withdrawals` is of what a

@@ -10,7 +10,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::problem::{Code, Problem};
-use super::request::{request_id, signer, user_of_token};
+use super::request::{request_id, signer, trace_id, user_of_token};
 use super::route::asked;
 use crate::domain::{PacketId, Timestamp};
 use crate::logs;
@@ -174,8 +174,8 @@ pub fn names_tag(headers: &HeaderMap, tag: &str) -> bool {
     tags.any(|known| known == "*" || opaque(known) == opaque(tag))
 }
 
-/// Turns the result of a handler after `took` into the response, and logs one line. It has the request id, the operation, the user's name
-/// in logs, the signer of an operator's request, the packet, the slip, the outcome, the duration and a problem's cause. Nothing else
+/// Turns the result of a handler after `took` into the response, and logs one line. It has the ids of request and trace, the operation, the user's name
+/// in logs and the signer of an operator's request. Then come the packet, the slip, the outcome, the duration and a problem's cause. Nothing else
 /// that a client sent is logged. Packet and slip are in the lines of every function that has to do with a hold, so a query for both
 /// finds what became of it.
 pub fn respond(request: &Request, result: Result<Answer, Problem>, took: Duration) -> Response<Body> {
@@ -192,7 +192,7 @@ pub fn respond(request: &Request, result: Result<Answer, Problem>, took: Duratio
                 headers.push((ALLOW, methods));
             }
             // A problem's body has only strings and numbers, which always serialize.
-            let body = serde_json::to_vec(&problem.body(id)).unwrap_or_default();
+            let body = serde_json::to_vec(&problem.body(id, trace_id(request))).unwrap_or_default();
             response(problem.code.status(), "application/problem+json", headers, body)
         }
     };
@@ -207,6 +207,7 @@ fn log(request: &Request, result: &Result<Answer, Problem>, took: Duration) {
         return;
     }
     let request_id = request_id(request);
+    let trace_id = trace_id(request).map(tracing::field::display);
     // A malformed id is any text that a client chose, so it is not logged.
     let asked = asked(request).ok();
     let packet_id = match result {
@@ -231,7 +232,19 @@ fn log(request: &Request, result: &Result<Answer, Problem>, took: Duration) {
     };
     macro_rules! line {
         ($level:ident, $message:literal) => {
-            tracing::$level!(request_id, operation, user, by, packet_id, slip, outcome, duration_us, cause, $message)
+            tracing::$level!(
+                request_id,
+                trace_id,
+                operation,
+                user,
+                by,
+                packet_id,
+                slip,
+                outcome,
+                duration_us,
+                cause,
+                $message
+            )
         };
     }
     match result.as_ref().err().map(|problem| problem.code) {
@@ -294,6 +307,34 @@ mod tests {
         }
         for other in [&["\"x\""][..], &[""], &["a5801e62e5b32db97edaa7ccee25ec54"], &["\"a5801e62e5b32db9\""]] {
             assert_eq!(answer(other).status(), StatusCode::OK, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_problem_has_the_trace_of_its_request() {
+        const ID: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+        let of = |headers: &[(&'static str, String)]| {
+            let mut request = Request::new(Body::Empty);
+            for (name, value) in headers {
+                request.headers_mut().append(*name, value.parse().unwrap());
+            }
+            let answer = respond(&request, Err(Problem::packet_not_found()), Duration::ZERO);
+            let Body::Text(body) = answer.body() else { panic!("{answer:?}") };
+            serde_json::from_str::<serde_json::Value>(body).unwrap()["trace_id"].as_str().map(str::to_owned)
+        };
+        let w3c = ("traceparent", format!("00-{ID}-00f067aa0ba902b7-01"));
+        let amazons = ("x-amzn-trace-id", "Root=1-5759e988-bd862e3fe1be46a994272793".to_owned());
+        let hostile = ("traceparent", format!("00-{ID}\"}}-00f067aa0ba902b7-01"));
+        for (headers, expected) in [
+            (vec![w3c.clone()], Some(ID)),
+            (vec![amazons.clone(), w3c.clone()], Some(ID)),
+            (vec![amazons.clone()], Some("5759e988bd862e3fe1be46a994272793")),
+            (vec![hostile.clone(), amazons], Some("5759e988bd862e3fe1be46a994272793")),
+            (vec![hostile], None),
+            (vec![w3c.clone(), w3c], None),
+            (vec![], None),
+        ] {
+            assert_eq!(of(&headers).as_deref(), expected, "{headers:?}");
         }
     }
 

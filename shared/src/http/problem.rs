@@ -1,7 +1,7 @@
 use lambda_http::http::StatusCode;
 use serde::Serialize;
 
-use crate::domain::{Amount, Limits, Refusal, Timestamp};
+use crate::domain::{Amount, Limits, Refusal, Timestamp, TraceId};
 use crate::service::{Failure, ViewError};
 use crate::tickets::{Flaw, TicketFault};
 
@@ -203,6 +203,8 @@ pub(super) struct ProblemBody<'a> {
     resets_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_id: Option<TraceId>,
 }
 
 impl Problem {
@@ -268,7 +270,7 @@ impl Problem {
         }
     }
 
-    pub(super) fn body<'a>(&'a self, request_id: &'a str) -> ProblemBody<'a> {
+    pub(super) fn body<'a>(&'a self, request_id: &'a str, trace_id: Option<TraceId>) -> ProblemBody<'a> {
         let (status, code, title) = self.code.definition();
         ProblemBody {
             r#type: format!("urn:hongbao:problem:{code}"),
@@ -280,6 +282,7 @@ impl Problem {
             limit: self.limit.as_deref(),
             resets_at: self.resets_at.map(|at| at.to_string()),
             request_id: Some(request_id).filter(|id| !id.is_empty()),
+            trace_id,
         }
     }
 }

@@ -8,7 +8,7 @@ use super::entrance::Subject;
 use super::page::check_query;
 use super::problem::{Code, Problem};
 use super::route::Asked;
-use crate::domain::{IdError, IdempotencyKey, Signer, UserId};
+use crate::domain::{IdError, IdempotencyKey, Signer, TraceId, UserId};
 use crate::service::Voucher;
 
 /// The id under which API Gateway knows the request. A load balancer gives it none of its own, so there it is Lambda's.
@@ -18,6 +18,18 @@ pub(super) fn request_id(request: &Request) -> &str {
         Some(RequestContext::Alb(_)) => request.lambda_context_ref().map_or("", |context| &context.request_id),
         _ => "",
     }
+}
+
+/// The trace that the request belongs to: that of `traceparent`, or else the one that AWS gives it. A value that is not well-formed is none, nor
+/// is one of several.
+pub(super) fn trace_id(request: &Request) -> Option<TraceId> {
+    let single = |name: &str| {
+        let mut values = request.headers().get_all(name).iter();
+        let (Some(value), None) = (values.next(), values.next()) else { return None };
+        value.to_str().ok()
+    };
+    let of_caller = single("traceparent").and_then(TraceId::of_traceparent);
+    of_caller.or_else(|| single("x-amzn-trace-id").and_then(TraceId::of_amazon))
 }
 
 /// Admits a request of a user, and returns them. Their request counts towards their rate. [`Edge`](super::Edge) has left in it what this

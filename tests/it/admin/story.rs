@@ -78,6 +78,19 @@ async fn a_story_has_what_was_asked_and_answered_and_what_moved() {
     let one = admin(folder.path(), &["story", "--request", request]).await.with(0).json();
     assert_eq!(one, of_packet);
     admin(folder.path(), &["story", "--request", "another"]).await.with(1);
+    // A trace has all of its requests. One that is not well-formed has none.
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let traced = async |traceparent: String| {
+        let request = reqwest::Client::new().post(format!("{}{grab}", stack.url)).header("x-user-id", "taker-dan");
+        request.header("traceparent", traceparent).send().await.unwrap()
+    };
+    for _ in 0..2 {
+        traced(format!("00-{trace}-00f067aa0ba902b7-01")).await;
+    }
+    traced(format!("00-{}-00f067aa0ba902b7-01", trace.to_uppercase())).await;
+    let of_trace = admin(folder.path(), &["story", "--request", trace]).await.with(0).json();
+    assert_eq!(whats_of(&of_trace), ["answered: grabPacket, sold_out"; 2]);
+    admin(folder.path(), &["story", "--request", &trace.to_uppercase()]).await.with(1);
     admin(folder.path(), &["story"]).await.with(2);
     let sent = story(folder.path(), "alice", &[]).await.with(0).json();
     assert!(sent.as_array().unwrap().iter().any(|row| row["id"] == format!("evt_{packet}_sent")), "{sent}");
