@@ -3,7 +3,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { after } from 'node:test';
 
-import { browse, fund, grab, person, pictures, stack } from './harness.mjs';
+import { api, browse, fund, grab, person, pictures, stack } from './harness.mjs';
 import { FINGERPRINT, fingerprint } from './shown.mjs';
 
 /** @typedef {import('playwright-core').Page} Page */
@@ -54,9 +54,36 @@ browse('pictures of the main screens', async () => {
   }
 });
 
-/** Returns one picture of several phones' screens. @param {Page} page any page; it draws @param {Buffer[]} screens */
-async function sideBySide(page, screens) {
-  const [width, height] = [1_600, 844];
+browse('pictures of the support page', async () => {
+  const folder = await pictures();
+  const call = (/** @type {string} */ method, /** @type {string} */ path, /** @type {unknown} */ body) =>
+    fetch(stack.url + path, { method, body: JSON.stringify(body) });
+  for (const [locale, suffix, greeting] of LANGUAGES) {
+    const [sender, winner] = [`alice-${suffix}`, `bob-${suffix}`];
+    await fund(sender, 100_000);
+    const reason = locale === 'en-US' ? 'wrong amount' : '金额填错了';
+    const sent = await api(sender, 'POST', '/packets', { split: 'random', total_amount: 8_888, count: 5, greeting });
+    for (const name of [winner, 'carol', 'dave']) await grab(name, sent.packet_id);
+    await call('PUT', `/wallets/${winner}/withdrawals/w-17`, { amount: 300, pending: true });
+    await call('PUT', `/operator/users/${winner}/limits`, { deposit_max: 50_000, reason });
+    await call('POST', `/operator/packets/${sent.packet_id}/close`, { reason });
+    /** @type {Buffer[]} */
+    const screens = [];
+    for (const place of [`user/${winner}`, `packet/${sent.packet_id}`]) {
+      const page = await person({ name: 'desk', locale, width: 900, height: 1_000 });
+      await page.goto(`${stack.url}/console/#/${place}`);
+      await page.waitForSelector('main table');
+      await page.waitForLoadState('networkidle');
+      screens.push(await page.screenshot());
+    }
+    const drawing = await person({ name: 'desk' });
+    await writeFile(`${folder}console-${suffix}.jpg`, await sideBySide(drawing, screens, 880));
+  }
+});
+
+/** Returns one picture of several screens. @param {Page} page any page; it draws @param {Buffer[]} screens @param {number} height */
+async function sideBySide(page, screens, height = 844) {
+  const width = 1_600;
   const drawing = await page.context().newPage();
   await drawing.setViewportSize({ width, height });
   const images = screens.map((screen) => `<img height="${height}" src="data:image/png;base64,${screen.toString('base64')}">`);

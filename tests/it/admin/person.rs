@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use shared::crash::{LAST_WORDS, VARIABLE};
-use shared::domain::{Amount, MovementFilter, Terms, UserId, WithdrawalEnd, WithdrawalRequest};
+use shared::domain::{Amount, Mandate, MovementFilter, Terms, UserId, WithdrawalEnd, WithdrawalRequest};
 use shared::service::text_of_cell;
 use tests::{Process, World, audit, packet, user, users};
 use tokio::process::Command;
@@ -61,7 +61,7 @@ async fn an_export_has_all_that_names_the_user_and_no_secret() {
     let other = process.send_funded(packet(&user("zed"), 100, 2)).await;
     process.grab(other.id, &user("sam")).await.unwrap();
     withdraw(&process, "w1", false).await;
-    process.wallets.suspend(&user("sam"), "asked us".parse().unwrap(), true, None).await.unwrap();
+    process.wallets.suspend(&user("sam"), "asked us".parse().unwrap(), true, Mandate::default()).await.unwrap();
     // What this tool does not know yet is exported all the same.
     let deed = [("PK", "USER#sam"), ("SK", "DEED#1"), ("reason", "a complaint")];
     let put = world.dynamodb.put_item().table_name(world.table());
