@@ -107,7 +107,8 @@ pub async fn caller() -> Result<Signer, Failed> {
     caller_of(&aws_config().await).await
 }
 
-async fn caller_of(aws: &::aws_config::SdkConfig) -> Result<Signer, Failed> {
+/// Who the credentials of this configuration are.
+pub async fn caller_of(aws: &::aws_config::SdkConfig) -> Result<Signer, Failed> {
     let asked = aws_sdk_sts::Client::new(aws).get_caller_identity().send().await;
     let identity = asked.map_err(|error| Failed::Aws("AWS did not name the caller", Box::new(error)))?;
     let arn = identity.arn.and_then(|arn| arn.parse().ok());

@@ -201,7 +201,8 @@ fn source_of(path: &Path) -> String {
 }
 
 fn is_test(file: &Path, source: &Path) -> bool {
-    let name = |name: &str| ["tests", "tests.rs", "test_proxy.rs", "test_server.rs"].contains(&name);
+    let name =
+        |name: &str| ["tests", "tests.rs", "test_policies.rs", "test_proxy.rs", "test_server.rs"].contains(&name);
     file.strip_prefix(source).unwrap().iter().any(|part| part.to_str().is_some_and(name))
 }
 

@@ -4,6 +4,7 @@
 
 mod admin;
 mod audit;
+mod console;
 mod contract;
 mod documents;
 mod evening;

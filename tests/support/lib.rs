@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
 
+pub mod api_gateway;
 pub mod book;
 pub mod books;
+pub mod console;
 pub mod dice;
 pub mod emulator;
 pub mod hot;

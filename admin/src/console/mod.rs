@@ -7,7 +7,6 @@ use std::convert::Infallible;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -25,19 +24,16 @@ use sha2::{Digest, Sha256};
 use shared::http::Code;
 use shared::ports::{Entropy, System};
 use tokio::net::TcpListener;
-use tokio::time::timeout;
 
 use self::target::Target;
+use crate::Tool;
 use crate::deployment::Failed;
 use crate::options::{Console as Options, Deployment};
-use crate::{Tool, via};
 
 /// What each request has that is not for a file. Another user of this machine, or a page of another site, does not know it.
 const TOKEN: &str = "console-token";
 /// Where the deployment's routes are.
 const API: &str = "/console/api";
-/// How long AWS may take to say who the operator is.
-const NAMED_WITHIN: Duration = Duration::from_secs(5);
 
 struct Console {
     names: Names,
@@ -52,10 +48,7 @@ struct Console {
 /// Serves the page until the process ends.
 pub async fn run(deployment: Deployment, via: Option<String>, options: Options) -> Result<Infallible, Failed> {
     let target = Target::new(&options).await?;
-    // They may have no right to ask that, which is no reason to refuse them.
-    let caller = async { if target.signs() == "aws" { via::caller().await.ok() } else { None } };
-    let who = timeout(NAMED_WITHIN, caller).await.ok().flatten();
-    let config = json!({"api": API, "tool": true, "signs": target.signs(), "who": who});
+    let config = json!({"api": API, "tool": true, "signs": target.signs(), "who": target.who().await});
     let unusable = |error| Failed::File(options.listen.to_string(), error);
     let listener = TcpListener::bind(options.listen).await.map_err(unusable)?;
     let address = listener.local_addr().map_err(unusable)?;

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
+use aws_config::{Region, SdkConfig};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider};
 use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
@@ -22,13 +23,15 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use lambda_http::Body;
 use pages::problem;
-use percent_encoding::percent_decode_str;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
+use shared::domain::Signer;
 use shared::http::{Code, find, rights_for};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use crate::deployment::{Failed, aws_config};
 use crate::options::Console as Options;
+use crate::via::caller_of;
 
 /// What the page may say, and what it may hear. Neither has cookies or what concerns one connection.
 const ASKED: [HeaderName; 5] = [
@@ -52,10 +55,15 @@ const ANSWERED: [HeaderName; 9] = [
 ];
 /// API Gateway waits no longer for a function.
 const WITHIN: Duration = Duration::from_secs(30);
+/// How long AWS may take to say who the operator is.
+const NAMED_WITHIN: Duration = Duration::from_secs(5);
 /// The largest answer, in bytes: more than Lambda carries.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// How long before their end credentials are asked for again.
 const RENEWED_BEFORE: Duration = Duration::from_mins(5);
+
+/// What is encoded in a path or query. AWS signs it this way, and two ways to write the same path would have two signatures.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 type AnyError = Box<dyn Error + Send + Sync>;
 
@@ -72,10 +80,12 @@ enum Proof {
     /// A stack of this machine believes everybody.
     Nothing,
     Key(HeaderValue),
-    Aws(Signing),
+    Aws(Box<Signing>),
 }
 
 struct Signing {
+    /// With the region to sign for.
+    aws: SdkConfig,
     region: String,
     provider: SharedCredentialsProvider,
     /// Credentials that end, until shortly before.
@@ -113,7 +123,8 @@ impl Target {
                 let region =
                     region.ok_or_else(|| refused("--region is needed: neither the URL nor AWS_REGION names it"))?;
                 let provider = aws.credentials_provider().ok_or_else(|| refused("there are no AWS credentials"))?;
-                Proof::Aws(Signing { region, provider, kept: Mutex::default() })
+                let aws = aws.into_builder().region(Region::new(region.clone())).build();
+                Proof::Aws(Box::new(Signing { aws, region, provider, kept: Mutex::default() }))
             }
         };
         let tls = HttpsConnectorBuilder::new().with_native_roots();
@@ -132,6 +143,12 @@ impl Target {
         }
     }
 
+    /// Who the operator is, if AWS says so in time. They may have no right to ask that, which is no reason to refuse them.
+    pub async fn who(&self) -> Option<Signer> {
+        let Proof::Aws(signing) = &self.proof else { return None };
+        timeout(NAMED_WITHIN, caller_of(&signing.aws)).await.ok()?.ok()
+    }
+
     /// Passes a request for a route on, if it is one of those that a page of operators needs.
     pub async fn ask(&self, id: &str, parts: &Parts, route: &str, body: Bytes) -> Response<Body> {
         if !is_passed(parts.method.as_str(), &percent_decode_str(route).decode_utf8_lossy()) {
@@ -141,7 +158,8 @@ impl Target {
                 "The console passes on only what an operator decides or reads.",
             );
         }
-        let query = parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+        let query = parts.uri.query().map(|query| format!("?{}", encoded(&query.replace('+', "%20"), &['&', '='])));
+        let (route, query) = (encoded(route, &['/']), query.unwrap_or_default());
         let asked = async {
             let mut request = Request::builder().method(&parts.method).uri(format!("{}{route}{query}", self.url));
             if let Some(headers) = request.headers_mut() {
@@ -212,6 +230,16 @@ fn is_passed(method: &str, path: &str) -> bool {
     !rights_for(route.operation).is_empty() && (route.method == "GET" || is_deed) && !path.split('/').any(is_dot)
 }
 
+/// The text with all that is not plain encoded, once, between separators.
+fn encoded(text: &str, separators: &[char]) -> String {
+    let part = |part: &str| {
+        let (plain, end) = part.split_at(part.trim_end_matches(separators).len());
+        let decoded: Vec<u8> = percent_decode_str(plain).collect();
+        format!("{}{end}", percent_encode(&decoded, ENCODED))
+    };
+    text.split_inclusive(separators).map(part).collect()
+}
+
 /// The region in a host's name of API Gateway.
 fn region_of(host: &str) -> Option<String> {
     let (_, rest) = host.split_once(".execute-api.")?;
@@ -259,6 +287,17 @@ mod tests {
             assert!(!is_passed(method, path), "{method} {path}");
         }
         assert!(is_passed("HEAD", "/operator/sending"));
+    }
+
+    #[test]
+    fn a_path_is_written_in_one_way() {
+        for path in ["/wallets/a!%40b%2f%25", "/wallets/a%21@b%2F%25"] {
+            assert_eq!(encoded(path, &['/']), "/wallets/a%21%40b%2F%25");
+        }
+        assert_eq!(
+            encoded("a=b%20c&&from=2026-11-20T13:30:00Z&", &['&', '=']),
+            "a=b%20c&&from=2026-11-20T13%3A30%3A00Z&"
+        );
     }
 
     #[test]

@@ -14,6 +14,8 @@ mod right;
 mod route;
 mod runtime;
 mod support;
+#[cfg(any(test, feature = "test-support"))]
+pub mod test_policies;
 mod views;
 mod withdrawal;
 

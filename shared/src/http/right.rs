@@ -53,34 +53,12 @@ pub const fn rights_for(operation: Operation) -> &'static [Right] {
 mod tests {
     use super::*;
     use crate::http::ROUTES;
-
-    /// Whether a policy of the template allows a route. Its resources end with a method and a path, in which `*` is any text.
-    fn allows(policy: &str, method: &str, path: &str) -> bool {
-        let resources = policy.lines().filter_map(|line| line.split_once("${Api}/$default/"));
-        resources.map(|(_, resource)| resource.split_once('/').unwrap()).any(|(allowed, pattern)| {
-            let (asked, mut rest) = (path.trim_start_matches('/'), path.trim_start_matches('/'));
-            let parts: Vec<&str> = pattern.split('*').collect();
-            allowed == method
-                && rest.starts_with(parts[0])
-                && (asked.ends_with(parts[parts.len() - 1]))
-                && parts.iter().all(|part| match rest.find(part) {
-                    Some(at) => {
-                        rest = &rest[at + part.len()..];
-                        true
-                    }
-                    None => false,
-                })
-                && (parts.len() > 1 || asked == pattern)
-        })
-    }
+    use crate::http::test_policies::{allows, policy};
 
     #[test]
     fn a_right_allows_what_its_policy_in_the_template_allows() {
-        let template = include_str!("../../../template.yaml");
         for (right, name) in Right::ALL {
-            let capital = name[..1].to_uppercase();
-            let (_, policy) = template.split_once(&format!("  Operator{capital}{}Policy:\n", &name[1..])).unwrap();
-            let policy = policy.split("\n\n").next().unwrap();
+            let policy = policy(name);
             for route in ROUTES {
                 let is_allowed = rights_for(route.operation).contains(&right);
                 assert_eq!(

@@ -1,7 +1,9 @@
 //! The same commands by the functions `operate`, over Lambda's API.
 
+use tests::console::Console;
 use tests::emulator::Function;
 use tests::lambda_api::{Deployment, LambdaApi, arn};
+use tests::serving::said;
 
 use super::*;
 
@@ -177,4 +179,30 @@ async fn a_long_output_arrives_whole() {
         (admin(&world, &["packet", &id, "--json"]).await, via(&api, READER, &["packet", &id, "--json"]).await);
     assert!(near.text.len() > 2_000_000, "{} bytes are not long", near.text.len());
     assert!(near.text == far.text && far.code == Some(0));
+}
+
+#[tokio::test]
+async fn a_page_has_the_rights_of_its_operator() {
+    let world = World::single().await;
+    let terms = world.process().send_funded(packet(&user("sam"), 1_000, 5)).await;
+    let id = terms.id.to_string();
+    let api = stack(&world).await;
+    let console = async |key: &'static str| {
+        let variables = [
+            ("AWS_ENDPOINT_URL_LAMBDA", api.url()),
+            ("AWS_REGION", "local".to_owned()),
+            ("AWS_ACCESS_KEY_ID", key.to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", "local".to_owned()),
+        ];
+        Console::start(&built("hongbao-admin"), "http://127.0.0.1:1", variables, &["--via", STACK]).await
+    };
+    let (reader, operator) = (console(READER).await, console(OPERATOR).await);
+    let rebuild = json!({"command": ["rebuild", id, "--json"], "reason": "a test: --all"});
+    let shown = reader.tool(&json!({"command": ["packet", id, "--json"]})).send().await.unwrap();
+    assert_eq!(said(shown, 200).await["output"]["packet_id"], id);
+    let denied = said(reader.tool(&rebuild).send().await.unwrap(), 403).await;
+    assert!(denied["detail"].as_str().unwrap().contains("AccessDenied"), "{denied}");
+    let mended = said(operator.tool(&rebuild).send().await.unwrap(), 200).await;
+    assert_eq!((&mended["exit"], &mended["output"][0]["part"]), (&json!(0), &json!(0)), "{mended}");
+    assert_eq!(api.called(), [name("read"), name("repair")]);
 }
