@@ -499,7 +499,7 @@ fn key_name(text: &str) -> Result<String, String> {
     if is_good { Ok(text.to_owned()) } else { Err("expected 1 to 64 letters, digits, or . - _ @".to_owned()) }
 }
 
-/// Whoever reaches the page acts with the operator's rights.
+/// Each user of the page acts with the operator's rights.
 fn loopback(text: &str) -> Result<SocketAddr, String> {
     let address: Option<SocketAddr> = text.parse().ok().filter(|address: &SocketAddr| address.ip().is_loopback());
     address.ok_or_else(|| "expected an address and port of this machine only, such as 127.0.0.1:3080".to_owned())

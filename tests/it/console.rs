@@ -155,7 +155,7 @@ async fn each_request_has_the_signature_that_aws_makes_again() {
 }
 
 #[tokio::test]
-async fn only_the_page_itself_is_heard_and_only_what_a_page_of_operators_needs_is_passed_on() {
+async fn only_the_page_itself_is_answered_and_only_what_a_page_of_operators_needs_is_passed_on() {
     let (local, packet) = stack().await;
     let gateway = ApiGateway::start(&local, vec![BOSS]).await;
     let sts = LambdaApi::start(Vec::new(), Vec::new()).await;

@@ -33,7 +33,7 @@ use crate::deployment::{Failed, aws_config};
 use crate::options::Console as Options;
 use crate::via::caller_of;
 
-/// What the page may say, and what it may hear. Neither has cookies or what concerns one connection.
+/// What the page may send, and what it may receive. Neither has cookies or what concerns one connection.
 const ASKED: [HeaderName; 5] = [
     ACCEPT,
     CONTENT_TYPE,

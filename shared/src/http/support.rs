@@ -134,7 +134,7 @@ impl Why {
         Ok(Self { reason, key: optional_key(request)? })
     }
 
-    /// The same of a request whose body has nothing but a reason, or nothing.
+    /// The same of a request whose body has a reason only, or nothing.
     ///
     /// # Errors
     /// `invalid-request`.

@@ -1,5 +1,5 @@
 //! What operators did. Each deed is written in the transaction that does it, once in the list of all deeds. One on a user also has a
-//! number among theirs, so each knows exactly what was before it, whoever else decides at the same time.
+//! number among theirs, so each knows exactly what was before it, also if several decide at the same time.
 
 use std::collections::HashMap;
 use std::fmt;
