@@ -9,7 +9,7 @@ use ::audit::{Range, Source, key_of, shown};
 use futures::TryStreamExt;
 use serde_dynamo::AttributeValue;
 use serde_json::{Map, Value, json};
-use shared::domain::{Deed, DeedKind, Mandate, PacketId, Timestamp, UserId};
+use shared::domain::{PacketId, Timestamp, UserId};
 use shared::ledger::{SETTLED, Unfinished, keys};
 use shared::ports::{Clock, Item, Key, System};
 use shared::service::text_cell;
@@ -186,8 +186,6 @@ async fn erase(table: &Table, user: &UserId, as_json: bool) -> Result<Outcome, F
             return Err(Failed::Refused(format!("nothing is erased: {what}")));
         }
     };
-    let deed = Deed { user_id: Some(user.clone()), ..Deed::new(DeedKind::Erase, Mandate::default(), System.now()) };
-    table.ledger().note_deed(&deed).await?;
     let words = || {
         let shared::ledger::Erased { packets, claims, withdrawals } = erased;
         format!(

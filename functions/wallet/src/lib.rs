@@ -104,8 +104,7 @@ async fn answer<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Ans
             Answer::ok(&LimitsBody::new(&user, wallets.limits(&user).await?.as_ref()))
         }
         Operation::SetUserLimits => {
-            let (user, [daily_sent_max, deposit_max], reason) = limits(request, user)?;
-            let why = Why::new(request, reason)?;
+            let (user, [daily_sent_max, deposit_max], why) = limits(request, user)?;
             let limits = wallets.set_limits(&user, daily_sent_max, deposit_max, why.mandate(&by)).await?;
             Answer::ok(&LimitsBody::new(&user, Some(&limits)))
         }
@@ -188,7 +187,7 @@ struct LimitsAsked {
 }
 
 /// The user, the limits that a request sets for them, and why; or all errors. A limit that is left out is the deployment's.
-fn limits(request: &Request, user: &str) -> Result<(UserId, [Option<Amount>; 2], Option<OperatorReason>), Problem> {
+fn limits(request: &Request, user: &str) -> Result<(UserId, [Option<Amount>; 2], Why), Problem> {
     let body: LimitsAsked = required_body(request, BODY_BYTES_MAX)?;
     let mut fields = Fields::default();
     let user = fields.check("user_id", user.parse().ok(), "is not a user id");
@@ -202,7 +201,9 @@ fn limits(request: &Request, user: &str) -> Result<(UserId, [Option<Amount>; 2],
         limit("deposit_max", body.deposit_max, MAX_MOVEMENT),
     ];
     let reason = fields.text("reason", body.reason);
-    fields.complete(|| Some((user?, limits, reason)))
+    let why = Why::new(request, reason);
+    let (user, limits) = fields.complete(|| Some((user?, limits)))?;
+    Ok((user, limits, why?))
 }
 
 fn user_id(text: &str) -> Result<UserId, Problem> {

@@ -204,13 +204,12 @@ impl<T: Table> Ledger<T> {
         limit: u32,
     ) -> Result<Slice<Deed, DeedCursor>, LedgerError> {
         let after = after.map(|DeedCursor(sk)| sk);
-        let items = match user {
-            Some(user) => self.deeds_on(user, after.map(|sk| format!("{}{sk}", keys::DEED)), limit + 1).await?,
-            None => {
-                let pk = keys::DEEDS.to_owned();
-                let query = Query { pk, sk_prefix: "", after, descending: true, limit: Some(limit + 1) };
-                self.table.query(query).await?
-            }
+        let items = if let Some(user) = user {
+            self.deeds_on(user, after.map(|sk| format!("{}{sk}", keys::DEED)), limit + 1).await?
+        } else {
+            let pk = keys::DEEDS.to_owned();
+            let query = Query { pk, sk_prefix: "", after, descending: true, limit: Some(limit + 1) };
+            self.table.query(query).await?
         };
         let read = |item: Item| {
             let sk = keys::of_item(&item).map(|key| key.sk).unwrap_or_default();

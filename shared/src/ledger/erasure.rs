@@ -6,7 +6,7 @@ use serde_dynamo::AttributeValue;
 use super::commit::Committed;
 use super::items::{self, ClaimItem, PENDING, WithdrawalItem};
 use super::{Ledger, LedgerError, Packet, keys};
-use crate::domain::{PacketId, RequestKey, Terms, Timestamp, UserId};
+use crate::domain::{Deed, DeedKind, Mandate, PacketId, RequestKey, Terms, Timestamp, UserId};
 use crate::ports::{Expect, Item, Query, Table, Write};
 
 /// The packets that are read at once.
@@ -41,7 +41,8 @@ pub struct Unfinished {
 
 impl<T: Table> Ledger<T> {
     /// Empties what a user wrote: greetings, covers and metadata of their packets, the greetings in the claims of these, and the notes of
-    /// withdrawals. It changes nothing while something of theirs is unfinished. It may end anywhere, and goes on when it is called again.
+    /// withdrawals. It changes nothing while something of theirs is unfinished. It may end anywhere, and goes on when it is called again. Each call that finds
+    /// something is a deed.
     pub async fn erase_texts(&self, user: &UserId, at: Timestamp) -> Result<Result<Erased, Unfinished>, LedgerError> {
         let (mut unfinished, mut written, mut before) = (Unfinished::default(), Vec::new(), None);
         loop {
@@ -64,6 +65,11 @@ impl<T: Table> Ledger<T> {
             return Ok(Err(unfinished));
         }
         let mut erased = Erased::default();
+        if written.is_empty() && withdrawals.iter().all(|item| item.note.is_none()) {
+            return Ok(Ok(erased));
+        }
+        let deed = Deed { user_id: Some(user.clone()), ..Deed::new(DeedKind::Erase, Mandate::default(), at) };
+        self.note_deed(&deed).await?;
         let emptied = stream::iter(written).map(|id| self.empty_packet(id, at)).buffer_unordered(AT_ONCE);
         for claims in emptied.try_collect::<Vec<_>>().await? {
             erased.packets += 1;
