@@ -104,8 +104,8 @@ async fn an_erasure_that_fails_anywhere_leaves_books_that_balance() {
     ledger.withdraw(&user("sam"), &request, None, None, at(20)).await.unwrap();
     let before = audit(table.table.items(), &[]).await.unwrap();
 
-    // A claim in each group of 64 slips, the packets, and the withdrawal.
-    let transactions = 2 * 2 + 2 + 1;
+    // The deed, a claim in each group of 64 slips, the packets, and the withdrawal.
+    let transactions = 1 + 2 * 2 + 2 + 1;
     let snapshot = table.table.snapshot();
     for done in 0..=transactions {
         table.table.restore(&snapshot);
