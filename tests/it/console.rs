@@ -10,7 +10,7 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 use shared::domain::Right;
 use shared::http::{Operation, ROUTES, Route, rights_for};
-use tests::api_gateway::{ApiGateway, Principal, REGION};
+use tests::api_gateway::{ApiGateway, BOSS, Principal, READER};
 use tests::console::Console;
 use tests::lambda_api::{LambdaApi, arn};
 use tests::program::Program;
@@ -18,10 +18,6 @@ use tests::relay::stand_in;
 use tests::serving::{Place, said};
 
 use crate::programs::built;
-
-const READER: Principal = Principal { key: "READER", secret: "a secret", rights: &["read"] };
-const BOSS: Principal =
-    Principal { key: "BOSS", secret: "another secret", rights: &["read", "money", "webhooks", "payout", "users"] };
 
 /// What an operator decides, by its routes.
 fn deeds() -> impl Iterator<Item = Route> {
@@ -82,15 +78,9 @@ async fn state(local: &Local, packet: &str) -> Vec<Value> {
     all
 }
 
-/// A console with the credentials of a principal, whose name AWS knows.
+/// A console of a principal, which reaches no store.
 async fn console_of(gateway: &ApiGateway, sts: &LambdaApi, principal: Principal) -> Console {
-    let variables = [
-        ("AWS_ACCESS_KEY_ID", principal.key.to_owned()),
-        ("AWS_SECRET_ACCESS_KEY", principal.secret.to_owned()),
-        ("AWS_SESSION_TOKEN", "a session".to_owned()),
-        ("AWS_ENDPOINT_URL_STS", sts.url()),
-    ];
-    Console::start(&built("hongbao-admin"), &gateway.url(), variables, &["--region", REGION]).await
+    Console::signed(&built("hongbao-admin"), gateway, sts, principal, [], &[]).await
 }
 
 #[tokio::test]

@@ -41,6 +41,12 @@ pub struct Principal {
     pub rights: &'static [&'static str],
 }
 
+/// Somebody who may only read.
+pub const READER: Principal = Principal { key: "READER", secret: "a secret", rights: &["read"] };
+/// Somebody who may do everything.
+pub const BOSS: Principal =
+    Principal { key: "BOSS", secret: "another secret", rights: &["read", "money", "webhooks", "payout", "users"] };
+
 /// The gateway.
 pub struct ApiGateway {
     address: SocketAddr,
@@ -102,7 +108,7 @@ impl Shared {
             policies.into_iter().any(|policy| allows(policy, parts.method.as_str(), &path))
         };
         let Some(principal) = principal.filter(allowed) else {
-            let forbidden = Response::builder().status(StatusCode::FORBIDDEN);
+            let forbidden = Response::builder().status(StatusCode::FORBIDDEN).header("apigw-requestid", "r");
             return forbidden.body(Full::from(r#"{"message":"Forbidden"}"#)).unwrap();
         };
         let matched = routes::find(parts.method.as_str(), &path);

@@ -8,6 +8,9 @@ use reqwest::RequestBuilder;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
+use crate::api_gateway::{ApiGateway, Principal, REGION};
+use crate::lambda_api::LambdaApi;
+
 /// A running console. Dropped, it is killed.
 pub struct Console {
     _child: Child,
@@ -34,6 +37,27 @@ impl Console {
         let line = line.expect("it prints its address");
         let (url, token) = line.split_once("/console/#token=").expect("the address has the token");
         Self { _child: child, url: url.to_owned(), token: token.to_owned(), http: reqwest::Client::new() }
+    }
+
+    /// Starts `program` in front of a gateway with the credentials of a principal, whose name AWS knows.
+    pub async fn signed(
+        program: &Path,
+        gateway: &ApiGateway,
+        aws: &LambdaApi,
+        principal: Principal,
+        variables: impl IntoIterator<Item = (&str, String)>,
+        arguments: &[&str],
+    ) -> Self {
+        let credentials = [
+            ("AWS_ACCESS_KEY_ID", principal.key.to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", principal.secret.to_owned()),
+            ("AWS_SESSION_TOKEN", "a session".to_owned()),
+            ("AWS_ENDPOINT_URL_LAMBDA", aws.url()),
+            ("AWS_ENDPOINT_URL_STS", aws.url()),
+            ("AWS_REGION", REGION.to_owned()),
+        ];
+        let arguments = [&["--region", REGION], arguments].concat();
+        Self::start(program, &gateway.url(), credentials.into_iter().chain(variables), &arguments).await
     }
 
     /// A request without the token.

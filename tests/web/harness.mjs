@@ -26,31 +26,44 @@ export function program(name) {
 }
 
 /**
- * Starts a new local stack that keeps no data.
+ * Starts a program of the workspace, and waits until it serves. `said` is what it printed before.
+ * @param {string} name
+ * @param {string[]} [args]
  * @param {Record<string, string>} [settings] added to its environment
- * @param {string[]} [args] more arguments
- * @param {string[]} [command] another subcommand
  */
-export async function startStack(settings = {}, args = [], command = ['dev', '--ephemeral']) {
-  const env = { ...process.env, TICKET_KEYS: JSON.stringify({ keys: [ticketKey] }), ...settings };
-  const child = spawn(program('hongbao'), [...command, '--port', '0', '--settle-every', '0s', ...args], { env, stdio: ['ignore', 'pipe', 'inherit'] });
-  // The stack ends too if the tests are interrupted.
+export async function startProgram(name, args = [], settings = {}) {
+  const child = spawn(program(name), args, { env: { ...process.env, ...settings }, stdio: ['ignore', 'pipe', 'inherit'] });
+  // The program ends too if the tests are interrupted.
   process.on('exit', () => child.kill());
   for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM'])) process.once(signal, () => process.exit(1));
   const lines = createInterface({ input: child.stdout });
   const timer = setTimeout(() => child.kill(), 60_000);
+  /** @type {string[]} */
+  const said = [];
   for await (const line of lines) {
     const url = /hongbao is ready at (\S+)/.exec(line)?.[1];
-    if (!url) continue;
+    if (!url) {
+      said.push(line);
+      continue;
+    }
     clearTimeout(timer);
     const stop = async () => {
       child.kill('SIGTERM');
       await once(child, 'exit');
     };
-    return { url, stop };
+    return { url, said, stop };
   }
-  throw new Error('the local stack did not start');
+  throw new Error(`${name} did not start`);
 }
+
+/**
+ * Starts a new local stack that keeps no data.
+ * @param {Record<string, string>} [settings] added to its environment
+ * @param {string[]} [args] more arguments
+ * @param {string[]} [command] another subcommand
+ */
+export const startStack = (settings = {}, args = [], command = ['dev', '--ephemeral']) =>
+  startProgram('hongbao', [...command, '--port', '0', '--settle-every', '0s', ...args], { TICKET_KEYS: JSON.stringify({ keys: [ticketKey] }), ...settings });
 
 /**
  * @param {Record<string, string>} [settings] added to its environment
@@ -82,8 +95,15 @@ export async function pictures() {
   return folder;
 }
 
-/** @type {Awaited<ReturnType<typeof startStack>>} */
+/** @typedef {Awaited<ReturnType<typeof startStack>>} Stack */
+/** @type {Stack} */
 export let stack;
+/** @type {() => Promise<Stack>} */
+let newStack = startStack;
+/** Runs the tests of a file on another stack. @param {typeof newStack} start */
+export const runOn = (start) => {
+  newStack = start;
+};
 /** @type {import('playwright-core').Browser} */
 let browser;
 /** @type {ReturnType<typeof apiOf>} */
@@ -94,7 +114,7 @@ let opened = [];
 /** @type {Promise<void> | undefined} */
 let started;
 async function start() {
-  [stack, browser] = await Promise.all([startStack(), startBrowser()]);
+  [stack, browser] = await Promise.all([newStack(), startBrowser()]);
   api = apiOf(stack.url);
 }
 after(async () => {
