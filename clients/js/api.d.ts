@@ -1941,6 +1941,8 @@ export interface components {
             /** @description Absent if it can be grabbed at once */
             starts_at?: components["schemas"]["Timestamp"];
             expires_at: components["schemas"]["Timestamp"];
+            /** @description The trace of the request that did it. Absent if the request had none */
+            trace_id?: components["schemas"]["TraceId"];
         };
         /** @description A user owns a slip for good */
         SlipClaimedEvent: {
@@ -1967,6 +1969,8 @@ export interface components {
             amount: components["schemas"]["SlipAmount"];
             currency: components["schemas"]["Currency"];
             grabbed_at: components["schemas"]["Timestamp"];
+            /** @description The trace of the request that did it. Absent if the request had none */
+            trace_id?: components["schemas"]["TraceId"];
         };
         /** @description Every slip of a packet is claimed. It comes once, mostly in the moment of the last claim */
         PacketSoldOutEvent: {
@@ -2016,6 +2020,8 @@ export interface components {
             reference?: components["schemas"]["Reference"];
             reason: components["schemas"]["OperatorReason"];
             closed_at: components["schemas"]["Timestamp"];
+            /** @description The trace of the request that did it. Absent if the request had none */
+            trace_id?: components["schemas"]["TraceId"];
         };
         /** @description Every slip of a packet has a decision. Nothing of it changes any more */
         PacketSettledEvent: {
@@ -2095,6 +2101,8 @@ export interface components {
             /** @description Absent if there is none */
             note?: string;
             at: components["schemas"]["Timestamp"];
+            /** @description The trace of the request that did it. Absent if the request had none */
+            trace_id?: components["schemas"]["TraceId"];
         };
         /** @description A pending withdrawal is paid out */
         WithdrawalPostedEvent: {
@@ -2120,6 +2128,8 @@ export interface components {
             /** @description Who asked for it */
             requested_by: string;
             ended_at: components["schemas"]["Timestamp"];
+            /** @description The trace of the request that did it. Absent if the request had none */
+            trace_id?: components["schemas"]["TraceId"];
         };
         /** @description A pending withdrawal is back in the wallet */
         WithdrawalVoidedEvent: {
@@ -2145,6 +2155,8 @@ export interface components {
             /** @description Why the operator voided it. Absent if they did not say */
             void_reason?: string;
             ended_at: components["schemas"]["Timestamp"];
+            /** @description The trace of the request that did it. Absent if the request had none */
+            trace_id?: components["schemas"]["TraceId"];
         };
         /** @description The kind of problem. It is stable; branch on it. */
         ProblemCode: string;

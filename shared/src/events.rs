@@ -11,7 +11,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::domain::{
-    Amount, Note, OperatorReason, PacketId, Reference, RequestKey, Requester, Split, Timestamp, UserId,
+    Amount, Note, OperatorReason, PacketId, Reference, RequestKey, Requester, Split, Timestamp, TraceId, UserId,
 };
 use crate::ledger::{ERASED_AT, SETTLED, keys};
 use crate::ports::{Item, Key};
@@ -61,6 +61,8 @@ pub struct PacketSent {
     pub starts_at: Option<Timestamp>,
     #[serde(with = "rfc3339")]
     pub expires_at: Timestamp,
+    #[serde(default, alias = "trace", skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<TraceId>,
 }
 
 /// See [`Event::SlipClaimed`].
@@ -77,6 +79,8 @@ pub struct SlipClaimed {
     pub currency: String,
     #[serde(alias = "at", with = "rfc3339")]
     pub grabbed_at: Timestamp,
+    #[serde(default, alias = "trace", skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<TraceId>,
 }
 
 /// See [`Event::PacketSoldOut`].
@@ -108,6 +112,8 @@ pub struct PacketClosed {
     pub reason: String,
     #[serde(with = "rfc3339")]
     pub closed_at: Timestamp,
+    #[serde(default, alias = "close_trace", skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<TraceId>,
 }
 
 /// See [`Event::PacketSettled`].
@@ -142,6 +148,8 @@ pub struct WithdrawalRequested {
     pub note: Option<Note>,
     #[serde(with = "rfc3339")]
     pub at: Timestamp,
+    #[serde(default, alias = "trace", skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<TraceId>,
 }
 
 /// See [`Event::WithdrawalPosted`].
@@ -157,6 +165,8 @@ pub struct WithdrawalPosted {
     pub requested_by: String,
     #[serde(with = "rfc3339")]
     pub ended_at: Timestamp,
+    #[serde(default, alias = "end_trace", skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<TraceId>,
 }
 
 /// See [`Event::WithdrawalVoided`].
@@ -173,6 +183,8 @@ pub struct WithdrawalVoided {
     pub void_reason: Option<OperatorReason>,
     #[serde(with = "rfc3339")]
     pub ended_at: Timestamp,
+    #[serde(default, alias = "end_trace", skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<TraceId>,
 }
 
 /// What happened to an item.

@@ -136,6 +136,48 @@ async fn a_packet_that_is_sold_out_says_so_once() {
     }
 }
 
+#[tokio::test]
+async fn an_event_has_the_trace_of_the_request_that_did_it() {
+    let receiver = Receiver::start().await;
+    let api = Api::start_with(receiver.options(None)).await;
+    // Each request has a trace of its own.
+    let trace = |number: u32| format!("4bf92f3577b34da6a3ce929d{number:08x}");
+    let parent = |number: u32| format!("00-{}-00f067aa0ba902b7-01", trace(number));
+    api.fund("alice", 1_000).await;
+    let body = json!({"split": "equal", "total_amount": 100, "count": 25});
+    let send = api.post("/packets").by("alice").key("k").json(&body).header("traceparent", &parent(100));
+    let id = send.await.expect(201)["packet_id"].as_str().unwrap().to_owned();
+    // At once, so that claims share transactions.
+    let grabs = (0..20).map(|number| {
+        let grab = api.grab(&format!("u{number}"), &id);
+        if number == 0 { grab } else { grab.header("traceparent", &parent(number)) }.into_future()
+    });
+    for grabbed in futures::future::join_all(grabs).await {
+        assert_eq!(grabbed.expect(200)["outcome"], "grabbed");
+    }
+    let withdrawal = "/wallets/alice/withdrawals/w";
+    let asked = api.put(withdrawal).json(&json!({"amount": 10, "pending": true}));
+    asked.header("traceparent", &parent(101)).await.expect(201);
+    let posted = api.post(format!("{withdrawal}/post")).json(&json!({}));
+    posted.header("x-amzn-trace-id", "Root=1-5759e988-bd862e3fe1be46a994272793;Sampled=1").await.expect(200);
+    let closed = api.post(format!("/operator/packets/{id}/close")).json(&json!({"reason": "x"}));
+    closed.header("traceparent", &parent(102)).await.expect(200);
+    api.settle().await;
+
+    let events = receiver.wait(1 + 20 + 2 + 3).await;
+    let of = |event: &Value| event["trace_id"].as_str().map(str::to_owned);
+    let only = |name: &str| of(&events[name][0]);
+    assert_eq!((only("PacketSent"), only("PacketClosed")), (Some(trace(100)), Some(trace(102))));
+    assert_eq!(only("WithdrawalRequested"), Some(trace(101)));
+    assert_eq!(only("WithdrawalPosted").as_deref(), Some("5759e988bd862e3fe1be46a994272793"));
+    assert_eq!((only("PacketSettled"), only("PacketRefunded")), (None, None));
+    for claim in &events["SlipClaimed"] {
+        let number: u32 = claim["user_id"].as_str().unwrap()[1..].parse().unwrap();
+        assert_eq!(of(claim), (number > 0).then(|| trace(number)), "{claim}");
+    }
+    api.local.stop().await;
+}
+
 /// `hongbao-admin webhooks` with the stack's own file of stores. Returns its exit code and what it prints.
 async fn operate(folder: &Path, arguments: &[&str]) -> (i32, Value) {
     let stores = std::fs::read_to_string(folder.join("stores.env")).unwrap();

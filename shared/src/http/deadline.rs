@@ -6,11 +6,12 @@ use tokio::time::timeout;
 
 use super::answer::Answer;
 use super::problem::Problem;
-use crate::service::Failure;
+use super::request::trace_id;
+use crate::service::{Failure, traced};
 use crate::timeouts;
 
 /// Answers a request before its deadline: with what `work` finds, or else with 503. What other requests share, as a load or a
-/// claim's transaction, goes on.
+/// claim's transaction, goes on. What it commits names the request's trace.
 ///
 /// # Errors
 /// Those of `work`, and `unavailable` at the deadline.
@@ -19,6 +20,7 @@ pub fn before_deadline(
     work: impl Future<Output = Result<Answer, Problem>>,
 ) -> impl Future<Output = Result<Answer, Problem>> {
     let late = || Err(Problem::from(Failure::unavailable("the request's deadline was reached")));
+    let work = traced(trace_id(request), work);
     timeout(time_left(request, SystemTime::now()), work).map(move |result| result.unwrap_or_else(|_| late()))
 }
 

@@ -6,7 +6,7 @@ use tokio::time::{Instant, timeout_at};
 use super::commit::{BACKOFF_FIRST, Committed, busy};
 use super::items::{self, ClaimItem, DecisionItem};
 use super::{Ledger, LedgerError, keys};
-use crate::domain::{AckMode, Amount, Claim, Decision, PacketId, Signer, Terms, UserId, WinLimit, Won};
+use crate::domain::{AckMode, Amount, Claim, Decision, PacketId, Signer, Terms, TraceId, UserId, WinLimit, Won};
 use crate::ports::{Bound, Reason, Table, TableError, TransactError, Write};
 use crate::timeouts;
 
@@ -69,7 +69,7 @@ impl<T: Table> Ledger<T> {
         claim: &Claim,
         by: Option<&Signer>,
     ) -> Result<ClaimOutcome, LedgerError> {
-        self.claim_until(Instant::now() + timeouts::TRANSACTION, terms, user, claim, by).await
+        self.claim_until(Instant::now() + timeouts::TRANSACTION, terms, user, claim, by, None).await
     }
 
     async fn claim_until(
@@ -79,8 +79,9 @@ impl<T: Table> Ledger<T> {
         user: &UserId,
         claim: &Claim,
         by: Option<&Signer>,
+        trace: Option<TraceId>,
     ) -> Result<ClaimOutcome, LedgerError> {
-        match self.commit_until(give_up, &writes(terms, user, claim, by)?).await? {
+        match self.commit_until(give_up, &writes(terms, user, claim, by, trace)?).await? {
             Committed::Yes => Ok(ClaimOutcome::Committed),
             Committed::No(reasons) => self.what_stands(terms.id, user, claim.slip, reasons).await,
         }
@@ -88,6 +89,7 @@ impl<T: Table> Ledger<T> {
 
     /// Gives up to [`CLAIMS_MAX`] claims of a packet until `give_up`, together if that is possible, else each as [`Self::claim`]
     /// does: no claim depends on another. Calls `answer` once for each, with its place among `claims`, as soon as its outcome is known.
+    /// `trace` gives the trace of each, by that place.
     ///
     /// Once `stuck` ends, nobody waits for the shared transaction any more, though it may still commit. Each goes by itself: one of their
     /// items is slow.
@@ -100,16 +102,17 @@ impl<T: Table> Ledger<T> {
         give_up: Instant,
         terms: &Terms,
         claims: &[(UserId, Claim)],
+        trace: impl Fn(usize) -> Option<TraceId> + Send + Sync,
         stuck: impl Future<Output = ()> + Send,
         mut answer: impl FnMut(usize, Result<ClaimOutcome, LedgerError>) + Send,
     ) {
         if let [(user, claim)] = claims {
-            answer(0, self.claim_until(give_up, terms, user, claim, None).await);
+            answer(0, self.claim_until(give_up, terms, user, claim, None, trace(0)).await);
             return;
         }
         let together = tokio::select! {
             biased;
-            together = self.claim_together(give_up, terms, claims) => together,
+            together = self.claim_together(give_up, terms, claims, &trace) => together,
             () = stuck => Together::Apart,
         };
         let (ahead, failed) = match together {
@@ -127,9 +130,10 @@ impl<T: Table> Ledger<T> {
                 (ahead, error.chain())
             }
         };
+        let trace = &trace;
         let by_itself = |place: usize| async move {
             let (user, claim) = &claims[place];
-            (place, self.claim_until(give_up, terms, user, claim, None).await)
+            (place, self.claim_until(give_up, terms, user, claim, None, trace(place)).await)
         };
         let mut places = 0..claims.len();
         let mut each: FuturesUnordered<_> = places.by_ref().take(ahead).map(by_itself).collect();
@@ -146,10 +150,18 @@ impl<T: Table> Ledger<T> {
 
     /// Gives several claims, each of another slip and for another user, in one transaction. It costs a fraction of what single
     /// ones would.
-    async fn claim_together(&self, give_up: Instant, terms: &Terms, claims: &[(UserId, Claim)]) -> Together {
+    async fn claim_together(
+        &self,
+        give_up: Instant,
+        terms: &Terms,
+        claims: &[(UserId, Claim)],
+        trace: &(impl Fn(usize) -> Option<TraceId> + Sync),
+    ) -> Together {
         let users: HashSet<&UserId> = claims.iter().map(|(user, _)| user).collect();
         let slips: HashSet<u32> = claims.iter().map(|(_, claim)| claim.slip).collect();
-        let writes: Result<Vec<_>, _> = claims.iter().map(|(user, claim)| writes(terms, user, claim, None)).collect();
+        let writes =
+            claims.iter().enumerate().map(|(place, (user, claim))| writes(terms, user, claim, None, trace(place)));
+        let writes: Result<Vec<_>, _> = writes.collect();
         let Ok(writes) = writes.map(|writes| writes.concat()) else { return Together::Apart };
         // No transaction names an item twice.
         if users.len() < claims.len() || slips.len() < claims.len() {
@@ -262,7 +274,13 @@ fn are_throttled(reasons: &[Reason]) -> bool {
 }
 
 /// The writes that give a claim to a user: the slip's decision, the claim, the wallet, and what they have won if there is a limit.
-fn writes(terms: &Terms, user: &UserId, claim: &Claim, by: Option<&Signer>) -> Result<Vec<Write>, LedgerError> {
+fn writes(
+    terms: &Terms,
+    user: &UserId,
+    claim: &Claim,
+    by: Option<&Signer>,
+    trace: Option<TraceId>,
+) -> Result<Vec<Write>, LedgerError> {
     let decision = claim.decision(user);
     let item = ClaimItem {
         packet_id: terms.id,
@@ -273,6 +291,7 @@ fn writes(terms: &Terms, user: &UserId, claim: &Claim, by: Option<&Signer>) -> R
         greeting: terms.greeting.clone(),
         reference: terms.labels.reference.clone(),
         limit_key: terms.limit.as_ref().map(|limit| limit.key.clone()),
+        trace,
         by: by.cloned(),
     };
     let amount = items::signed(claim.amount)?;

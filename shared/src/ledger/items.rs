@@ -10,9 +10,9 @@ use super::LedgerError;
 use crate::domain::{
     AckMode, Amount, Claim, Cover, Decision, Guard, Intervention, Labels, LimitKey, Note, OperatorReason, Owner,
     PacketId, PassphraseDigest, Reference, RequestKey, Requester, Seed, Signer, Split, Suspension, Terms, Timestamp,
-    UserId, UserLimits, WinLimit, Withdrawal, WithdrawalRequest, WithdrawalState,
+    TraceId, UserId, UserLimits, WinLimit, Withdrawal, WithdrawalRequest, WithdrawalState,
 };
-use crate::ports::Item;
+use crate::ports::{Item, current_trace};
 
 /// The attribute of a packet's state.
 pub const STATUS: &str = "status";
@@ -22,6 +22,11 @@ pub const OPEN: &str = "open";
 pub const CLOSED: &str = "closed";
 /// The state of a packet of which every slip is decided, after its expiry or its close.
 pub const SETTLED: &str = "settled";
+
+/// The attribute of a packet with the trace of the request that closed it.
+pub const CLOSE_TRACE: &str = "close_trace";
+/// The attribute of a withdrawal with the trace of the request that ended it.
+pub const END_TRACE: &str = "end_trace";
 
 /// The attribute of a packet or a withdrawal that has lost its sender's or its user's texts: when.
 pub const ERASED_AT: &str = "erased_at";
@@ -74,6 +79,9 @@ pub struct PacketItem {
     pub reference: Option<Reference>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, String>>,
+    /// The trace of the request that wrote it. Absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceId>,
     /// [`OPEN`], [`CLOSED`] or [`SETTLED`].
     pub status: String,
     /// The packet's place in the index of packets that are not settled. Absent once it is settled.
@@ -132,6 +140,7 @@ impl PacketItem {
             cover: terms.labels.cover.clone(),
             reference: terms.labels.reference.clone(),
             metadata: terms.labels.metadata.clone(),
+            trace: current_trace(),
             status: OPEN.to_owned(),
             due_shard: Some(super::keys::due_shard(terms.id.partition())),
             due_at: terms.expires_at,
@@ -229,6 +238,9 @@ pub struct ClaimItem {
     /// The key of the packet's limit, towards which the claim counts. Absent if the packet has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_key: Option<LimitKey>,
+    /// The trace of the request that committed it. Absent without one, and if settle did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceId>,
     /// The principal whose replay committed a parked hold. Absent on all other claims.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Signer>,
@@ -289,6 +301,9 @@ pub struct WithdrawalItem {
     /// Whether its user asked for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub asked: bool,
+    /// The trace of the request that wrote it. Absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceId>,
     /// [`PENDING`], [`POSTED`] or [`VOIDED`]. Absent on one that was posted at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
@@ -313,6 +328,7 @@ impl WithdrawalItem {
             by: by.cloned(),
             note,
             asked: requester == Requester::User,
+            trace: current_trace(),
             status: pending.then(|| PENDING.to_owned()),
             posted_amount: None,
             ended_at: None,

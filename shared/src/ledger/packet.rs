@@ -4,6 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
+use serde_dynamo::AttributeValue;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -16,7 +17,7 @@ use crate::domain::{
     Amounts, Best, DailyLimit, Decision, Deed, DeedKind, End, IdempotencyKey, Intervention, Mandate, OperatorReason,
     PacketId, PartId, Signer, Summary, Terms, Timestamp,
 };
-use crate::ports::{Batch, Bound, Expect, Item, Key, Query, Reason, Table, TableError, Write};
+use crate::ports::{Batch, Bound, Expect, Item, Key, Query, Reason, Table, TableError, Write, current_trace};
 
 /// The place of the wallet among the writes of a send. The day follows it, if a limit applies.
 const WALLET_PLACE: usize = 3;
@@ -281,13 +282,14 @@ impl<T: Table> Ledger<T> {
             #[serde(skip_serializing_if = "Option::is_none")]
             closed_by: Option<&'a Signer>,
         }
-        let set = items::write(&ClosedItem {
+        let mut set = items::write(&ClosedItem {
             status: items::CLOSED,
             due_at: Timestamp::from_ms(0),
             closed_at: closing.at,
             close_reason: &closing.reason,
             closed_by: closing.by.as_ref(),
         })?;
+        set.extend(current_trace().map(|trace| (items::CLOSE_TRACE.to_owned(), AttributeValue::S(trace.to_string()))));
         let expect = Expect::Is(items::STATUS, items::OPEN);
         let write = Write::Change { key: keys::packet(terms.id), expect, set, remove: &[] };
         let mandate = Mandate { by: closing.by.as_ref(), reason: Some(&closing.reason), key: None };

@@ -18,7 +18,7 @@ use crate::domain::{
     Amount, DeedKind, Mandate, RequestKey, Signer, Timestamp, UserId, Withdrawal, WithdrawalEnd, WithdrawalRequest,
     WithdrawalState,
 };
-use crate::ports::{Bound, Expect, Item, Key, Query, Reason, Table, TableError, Write};
+use crate::ports::{Bound, Expect, Item, Key, Query, Reason, Table, TableError, Write, current_trace};
 
 /// A user's withdrawals that one query reads, and the most queries of a page. Where few have the state, a page may have few rows.
 const WITHDRAWALS_READ: u32 = 200;
@@ -337,6 +337,7 @@ fn writes_of_end(found: &Withdrawal, at: Timestamp, by: Option<&Signer>) -> Resu
     if let Some(reason) = void_reason {
         set.insert("void_reason".to_owned(), AttributeValue::S(reason.as_str().to_owned()));
     }
+    set.extend(current_trace().map(|trace| (items::END_TRACE.to_owned(), AttributeValue::S(trace.to_string()))));
     let mut deltas = vec![("pending", -items::signed(request.amount)?)];
     if rest > Amount::ZERO {
         deltas.push(("balance", items::signed(rest)?));

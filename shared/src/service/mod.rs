@@ -17,6 +17,7 @@ mod view;
 mod wallet;
 
 pub use crate::ledger::Slice;
+pub use crate::ports::traced;
 pub use admission::Voucher;
 pub use close::ClosePacket;
 pub use failure::Failure;

@@ -179,7 +179,7 @@ async fn a_decision_without_its_claim_is_a_defect() {
 async fn claim_each(ledger: &Ledger<Told>, claims: &[(UserId, Claim)]) -> Vec<Result<ClaimOutcome, LedgerError>> {
     let mut outcomes = BTreeMap::new();
     let answer = |place, outcome| assert!(outcomes.insert(place, outcome).is_none(), "{place} is answered twice");
-    ledger.claim_each(Instant::now() + timeouts::TRANSACTION, &terms(), claims, pending(), answer).await;
+    ledger.claim_each(Instant::now() + timeouts::TRANSACTION, &terms(), claims, |_| None, pending(), answer).await;
     assert!(outcomes.keys().copied().eq(0..claims.len()), "{outcomes:?}");
     outcomes.into_values().collect()
 }
@@ -286,7 +286,9 @@ async fn a_claim_that_the_ledger_does_not_answer_fails_by_itself() {
             assert_eq!(outcome.is_err(), place == muted, "{place}: {outcome:?}");
             waits.push((place, begun.elapsed()));
         };
-        ledger.claim_each(Instant::now() + timeouts::TRANSACTION, &terms(), &several(10), pending(), answer).await;
+        ledger
+            .claim_each(Instant::now() + timeouts::TRANSACTION, &terms(), &several(10), |_| None, pending(), answer)
+            .await;
         assert_eq!(waits.len(), 10);
         let slow = waits.iter().filter(|(_, wait)| *wait > Duration::from_millis(100));
         assert_eq!(slow.map(|(place, _)| *place).collect::<Vec<_>>(), [muted], "nobody waits for it");

@@ -186,6 +186,7 @@ fn claim_item(packet_id: PacketId, claim: &Claim) -> ClaimItem {
         greeting,
         reference: None,
         limit_key: None,
+        trace: None,
         by: None,
     }
 }

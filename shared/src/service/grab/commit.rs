@@ -5,9 +5,9 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::batching::{Batcher, Caller, Duty, SingleFlight};
-use crate::domain::{Claim, PacketId, Terms, UserId};
+use crate::domain::{Claim, PacketId, Terms, TraceId, UserId};
 use crate::ledger::{CLAIMS_MAX, ClaimOutcome, Ledger, LedgerError};
-use crate::ports::Table;
+use crate::ports::{Table, current_trace};
 use crate::service::Failure;
 use crate::timeouts;
 
@@ -32,6 +32,8 @@ type Wanted = (PacketId, UserId, Claim);
 /// A claim that waits for its transaction.
 struct Request {
     terms: Arc<Terms>,
+    /// The trace of the request that began it.
+    trace: Option<TraceId>,
     duty: Duty<Wanted, Outcome>,
 }
 
@@ -88,13 +90,14 @@ async fn commit<T: Table>(ledger: Arc<Ledger<T>>, batch: Vec<Request>, stuck: im
         (user.clone(), claim.clone())
     };
     let claims: Vec<(UserId, Claim)> = batch.iter().map(claim).collect();
+    let traces: Vec<Option<TraceId>> = batch.iter().map(|request| request.trace).collect();
     let mut duties: Vec<_> = batch.into_iter().map(|request| Some(request.duty)).collect();
     let answer = |place: usize, outcome: Result<ClaimOutcome, LedgerError>| {
         if let Some(duty) = duties.get_mut(place).and_then(Option::take) {
             duty.resolve(outcome.map_err(Failure::from));
         }
     };
-    ledger.claim_each(Instant::now() + timeouts::CLAIM, &terms, &claims, stuck, answer).await;
+    ledger.claim_each(Instant::now() + timeouts::CLAIM, &terms, &claims, |place| traces[place], stuck, answer).await;
 }
 
 impl<T: Table> Committer<T> {
@@ -115,7 +118,7 @@ impl<T: Table> Committer<T> {
     pub async fn claim(&self, terms: &Arc<Terms>, user: UserId, claim: Claim) -> Outcome {
         let (flight, duty) = self.claims.enter((terms.id, user, claim));
         if let Some(duty) = duty {
-            let request = Request { terms: Arc::clone(terms), duty };
+            let request = Request { terms: Arc::clone(terms), trace: current_trace(), duty };
             self.batches.submit(terms.id, |queue| queue.push(request));
         }
         match timeout(timeouts::CLAIM, flight.result()).await {

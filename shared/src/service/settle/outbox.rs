@@ -268,9 +268,16 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         let mut outcomes = Vec::with_capacity(claims.len());
         self.stores
             .ledger
-            .claim_each(Instant::now() + timeouts::TRANSACTION, terms, &claims, pending(), |place, outcome| {
-                outcomes.push((place, outcome));
-            })
+            .claim_each(
+                Instant::now() + timeouts::TRANSACTION,
+                terms,
+                &claims,
+                |_| None,
+                pending(),
+                |place, outcome| {
+                    outcomes.push((place, outcome));
+                },
+            )
             .await;
         crash_point!("settle.after_claim");
         let mut results = Vec::with_capacity(claims.len());
