@@ -586,8 +586,8 @@ export interface paths {
         };
         /**
          * Find packets by their reference, their sender or their status
-         * @description All packets with a reference, of any sender; or a sender's, perhaps only those of a time or with a status; or all that have a status and
-         *     are not settled, in no order. Else the newest come first. Shown as to their senders, but `mine` is null. A page of few packets with
+         * @description All packets with a reference, of any sender. Or a sender's, perhaps only those of a time or with a status. Or all that have a status and
+         *     are not settled, in no order; else the newest come first. Shown as to their senders, but `mine` is null. A page of few packets with
          *     the status may have few rows, and be followed by another.
          */
         get: operations["findPackets"];
