@@ -1,8 +1,9 @@
 //! A person's data: all that the ledger finds under their name, and the end of what they wrote.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use ::audit::{Range, Source, key_of, shown};
@@ -139,7 +140,11 @@ fn with_times(name: &str, value: Value) -> Value {
 /// Writes the folder, whole or not at all. Only its owner may read it.
 fn write(path: &Path, all: &Value, lists: &[(&str, Vec<Value>)]) -> Result<(), Failed> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let folder = tempfile::Builder::new().prefix(".person-").tempdir_in(parent).map_err(in_file(parent))?;
+    let folder = tempfile::Builder::new()
+        .prefix(".person-")
+        .permissions(of_owner())
+        .tempdir_in(parent)
+        .map_err(in_file(parent))?;
     let draft = folder.path();
     let file = |name| File::create(draft.join(name)).map_err(in_file(draft));
     let mut whole = file("person.json")?;
@@ -162,6 +167,11 @@ fn write(path: &Path, all: &Value, lists: &[(&str, Vec<Value>)]) -> Result<(), F
     // Under its new name it is no temporary folder any more.
     let _ = folder.keep();
     Ok(())
+}
+
+/// The mode of a folder that only its owner may enter.
+fn of_owner() -> Permissions {
+    Permissions::from_mode(0o700)
 }
 
 /// A cell that no spreadsheet computes.

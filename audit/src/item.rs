@@ -117,12 +117,13 @@ impl Name {
                 (Self::CloseOrder, keys::close_order(&sender.parse().ok()?, &reference.parse().ok()?, at))
             }
             ["OPERATOR", "SENDING", at] => (Self::Sending, keys::sending(Timestamp::from_ms(at.parse().ok()?))),
-            ["OPERATOR", "DEEDS", at, name] => (Self::Deed, keys::deed(Timestamp::from_ms(at.parse().ok()?), name)),
-            ["REQUEST", id, kind @ ("DEPOSIT" | "WITHDRAW"), user] => {
+            ["DEEDS", "ALL", at, name] => (Self::Deed, keys::deed(Timestamp::from_ms(at.parse().ok()?), name)),
+            ["REQUEST", id, _, kind @ ("DEPOSIT" | "WITHDRAW"), user] => {
                 let (id, user) = (id.parse().ok()?, user.parse().ok()?);
                 let movement = if kind == "DEPOSIT" { keys::deposit(&user, &id) } else { keys::withdrawal(&user, &id) };
                 (Self::Request, keys::request(&movement, &user, &id))
             }
+            ["OPERATOR", "FOLLOWED", at] => (Self::Sending, keys::sending_after(Timestamp::from_ms(at.parse().ok()?))),
             ["OPERATOR", "KEYS", hash] => (Self::OperatorKey, keys::operator_key(hash)),
             ["CHECK", ..] => (Self::Check, key.clone()),
             _ => return None,

@@ -2800,8 +2800,8 @@ export interface components {
          */
         IdempotencyKey: components["schemas"]["IdempotencyKey"];
         /**
-         * @description A key of this request, spelled as that of a send. A request with the key of one of the last 50 of its kind changes nothing, and shows what
-         *     stands now.
+         * @description A key of this request, spelled as that of a send. A request with the key of one of the last 50 deeds, of the same kind, changes nothing. A
+         *     suspension is answered as it was made then; the others show what stands now.
          * @example lift-alice-1
          */
         DeedKey: components["schemas"]["IdempotencyKey"];
@@ -4199,8 +4199,8 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description A key of this request, spelled as that of a send. A request with the key of one of the last 50 of its kind changes nothing, and shows what
-                 *     stands now.
+                 * @description A key of this request, spelled as that of a send. A request with the key of one of the last 50 deeds, of the same kind, changes nothing. A
+                 *     suspension is answered as it was made then; the others show what stands now.
                  * @example lift-alice-1
                  */
                 "Idempotency-Key"?: components["parameters"]["DeedKey"];
@@ -4242,8 +4242,8 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description A key of this request, spelled as that of a send. A request with the key of one of the last 50 of its kind changes nothing, and shows what
-                 *     stands now.
+                 * @description A key of this request, spelled as that of a send. A request with the key of one of the last 50 deeds, of the same kind, changes nothing. A
+                 *     suspension is answered as it was made then; the others show what stands now.
                  * @example lift-alice-1
                  */
                 "Idempotency-Key"?: components["parameters"]["DeedKey"];
@@ -4538,8 +4538,8 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description A key of this request, spelled as that of a send. A request with the key of one of the last 50 of its kind changes nothing, and shows what
-                 *     stands now.
+                 * @description A key of this request, spelled as that of a send. A request with the key of one of the last 50 deeds, of the same kind, changes nothing. A
+                 *     suspension is answered as it was made then; the others show what stands now.
                  * @example lift-alice-1
                  */
                 "Idempotency-Key"?: components["parameters"]["DeedKey"];
@@ -4647,8 +4647,8 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description A key of this request, spelled as that of a send. A request with the key of one of the last 50 of its kind changes nothing, and shows what
-                 *     stands now.
+                 * @description A key of this request, spelled as that of a send. A request with the key of one of the last 50 deeds, of the same kind, changes nothing. A
+                 *     suspension is answered as it was made then; the others show what stands now.
                  * @example lift-alice-1
                  */
                 "Idempotency-Key"?: components["parameters"]["DeedKey"];

@@ -89,8 +89,10 @@ async fn a_reader_sees_everything_and_changes_nothing() {
     let gateway = ApiGateway::start(&local, vec![READER, BOSS]).await;
     let sts = LambdaApi::start(Vec::new(), Vec::new()).await;
     let (reader, boss) = futures::join!(console_of(&gateway, &sts, READER), console_of(&gateway, &sts, BOSS));
-    let config = said(reader.plain(Method::GET, "/console/config.json").send().await.unwrap(), 200).await;
+    let config = said(reader.ask(Method::GET, "/console/config.json").send().await.unwrap(), 200).await;
     assert_eq!(config, json!({"api": "/console/api", "tool": true, "signs": "aws", "who": arn(READER.key)}));
+    let config = said(reader.plain(Method::GET, "/console/config.json").send().await.unwrap(), 200).await;
+    assert_eq!(config["who"], json!(null));
 
     for route in ROUTES.iter().filter(|route| rights_for(route.operation).contains(&Right::Read)) {
         let (method, path, _) = asked(route, &packet);

@@ -6,13 +6,13 @@ import { sleep } from '../assets/dom.js';
 import { Problem, Unreachable } from '../client/hongbao.js';
 
 /** @typedef {Record<string, any>} Row What a route answers: openapi.yaml describes it. */
-/** @typedef {{method?: string, body?: unknown, headers?: Record<string, string>, signal?: AbortSignal | undefined, timeoutMs?: number}} Asked */
+/** @typedef {{method?: string, body?: unknown, headers?: Record<string, string>, signal?: AbortSignal | undefined, timeoutMs?: number, triesMax?: number}} Asked */
 
 const TOKEN = 'hongbao.console';
 const TRIES_MAX = 3;
 const TIMEOUT_MS = 15_000;
-/** A tool may work through a whole ledger. */
-const TOOL_TIMEOUT_MS = 300_000;
+/** A tool may work through a whole ledger, for five minutes. */
+const TOOL_TIMEOUT_MS = 310_000;
 
 /** `tool`: whether commands run beside the page. `who`: the principal of all calls. @type {{api: string, tool: boolean, who: string | null, currency?: string}} */
 export let config = { api: '', tool: false, who: null };
@@ -24,7 +24,8 @@ export async function loadConfig() {
     tab.set(TOKEN, token);
     history.replaceState(null, '', location.pathname);
   }
-  config = { ...config, ...(await (await fetch('config.json')).json()) };
+  const known = tab.get(TOKEN);
+  config = { ...config, ...(await (await fetch('config.json', { headers: known ? { 'Console-Token': known } : {} })).json()) };
   if (config.currency) setCurrency(config.currency);
 }
 
@@ -45,11 +46,13 @@ function rightOf(method, to) {
   return to.endsWith('/webhooks') ? 'webhooks' : /\/(post|void)$/.test(to) ? 'payout' : 'money';
 }
 
+/** Nobody knows whether such a call was carried out. @param {unknown} error */
+export const isUnknown = (error) => error instanceof Unreachable || (error instanceof Problem && [502, 503, 504].includes(error.status));
 /** What may pass: no answer, and what the service asks to repeat. Nothing here counts twice: reads, and deeds with a key. @param {unknown} error */
-const passes = (error) => error instanceof Unreachable || (error instanceof Problem && [429, 502, 503, 504].includes(error.status));
+const passes = (error) => isUnknown(error) || (error instanceof Problem && error.status === 429);
 
 /** @param {string} url @param {string} right @param {Asked} how @returns {Promise<Response>} */
-async function request(url, right, { method = 'GET', body, headers = {}, signal, timeoutMs = TIMEOUT_MS }) {
+async function request(url, right, { method = 'GET', body, headers = {}, signal, timeoutMs = TIMEOUT_MS, triesMax = TRIES_MAX }) {
   const text = body === undefined ? null : JSON.stringify(body);
   const token = tab.get(TOKEN);
   const all = { ...headers, ...(text && { 'Content-Type': 'application/json' }), ...(token && { 'Console-Token': token }) };
@@ -65,7 +68,7 @@ async function request(url, right, { method = 'GET', body, headers = {}, signal,
     } catch (error) {
       signal?.throwIfAborted();
       const known = error instanceof Problem ? error : new Unreachable(error);
-      if (!passes(known) || tries >= TRIES_MAX) throw known;
+      if (!passes(known) || tries >= triesMax) throw known;
       await sleep(300 * 2 ** tries, signal);
       signal?.throwIfAborted();
     }
@@ -105,9 +108,8 @@ export async function act(method, to, body, key) {
   return response.json().catch(() => null);
 }
 
-/** Runs a command beside the page. A deed has a reason. @param {string[]} command @param {{reason?: string, signal?: AbortSignal, key?: string}} [more] @returns {Promise<{exit: number, output: any}>} */
-export async function tool(command, { reason, signal, key } = {}) {
-  const headers = key ? { 'Idempotency-Key': key } : {};
-  const response = await request('tool', 'repair', { method: 'POST', body: { command, ...(reason && { reason }) }, headers, signal, timeoutMs: TOOL_TIMEOUT_MS });
+/** Runs a command beside the page. A deed is asked for once: it has no key. @param {string[]} command @param {{reason?: string, signal?: AbortSignal, isDeed?: boolean}} [more] @returns {Promise<{exit: number, output: any}>} */
+export async function tool(command, { reason, signal, isDeed = false } = {}) {
+  const response = await request('tool', 'repair', { method: 'POST', body: { command, ...(reason && { reason }) }, signal, timeoutMs: TOOL_TIMEOUT_MS, triesMax: isDeed ? 1 : TRIES_MAX });
   return response.json();
 }

@@ -5,8 +5,8 @@ import { currency, minorDigits, money } from '../assets/context.js';
 import { h, say } from '../assets/dom.js';
 import { readAmount, writeAmount } from '../assets/input.js';
 import { misread } from '../assets/problems.js';
-import { Unreachable, newKey } from '../client/hongbao.js';
-import { act, asked, path, read, tool } from './calls.js';
+import { newKey } from '../client/hongbao.js';
+import { act, asked, isUnknown, path, read, tool } from './calls.js';
 import { deedLine } from './deeds.js';
 import { FORMS } from './forms.js';
 import { named, t, trouble } from './parts.js';
@@ -148,13 +148,13 @@ export function openDeed(name, about, fixed = {}, now = {}) {
       void alone(async () => {
         go.textContent = t('working');
         try {
-          const answer = deed.command ? await tool(deed.command(about), { reason: body['reason'], key }) : null;
+          const answer = deed.command ? await tool(deed.command(about), { reason: body['reason'], isDeed: true }) : null;
           if (!answer && form) await act(form.method, address(form.path, about, key), body, key);
           done(await lineOf(name, about, body), answer);
         } catch (error) {
-          go.textContent = t(error instanceof Unreachable ? 'retry' : `deed.${name}`);
+          go.textContent = t(isUnknown(error) ? 'retry' : `deed.${name}`);
           // It may have been done: only the very same may be sent again.
-          if (error instanceof Unreachable) back.replaceWith(close);
+          if (isUnknown(error)) back.replaceWith(close);
           failed.replaceChildren(trouble(error));
         }
       }),

@@ -88,18 +88,28 @@ async fn receive(console: Arc<Console>, request: Request<Incoming>) -> Result<Re
 }
 
 impl Console {
+    /// Whether a request has the token. How long it takes to compare hashes says nothing about it.
+    fn is_tokens(&self, parts: &Parts) -> bool {
+        parts.headers.get(TOKEN).map(|token| Sha256::digest(token).into()) == Some(self.token)
+    }
+
     async fn answer(&self, id: &str, parts: Parts, body: Incoming) -> Response<Body> {
         let path = parts.uri.path();
         let is_file = ["/console/", "/assets/", "/client/"].iter().any(|folder| path.starts_with(folder));
         match path {
             "/" | "/console" if files::is_read(&parts) => return problem::moved("/console/"),
-            "/console/config.json" if files::is_read(&parts) => return files::config(&self.config),
+            "/console/config.json" if files::is_read(&parts) => {
+                let mut config = self.config.clone();
+                // Who the operator is concerns no other user of this machine.
+                if !self.is_tokens(&parts) {
+                    config["who"] = Value::Null;
+                }
+                return files::config(&config);
+            }
             _ if is_file && let Some(file) = files::answer(&parts, path) => return file,
             _ => {}
         }
-        // How long it takes to compare hashes says nothing about the token.
-        let token = parts.headers.get(TOKEN).map(|token| Sha256::digest(token).into());
-        if token != Some(self.token) {
+        if !self.is_tokens(&parts) {
             let detail = "The header Console-Token is not this console's: open the address that it printed.";
             return problem::of(id, Code::Forbidden, detail);
         }

@@ -124,8 +124,8 @@ async fn answer<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Ans
             let mut fields = Fields::default();
             let reason = fields.text("reason", body.reason);
             fields.finish()?;
-            let why = Why::new(request, reason)?;
-            let (receiver, now) = wallets.enable_receiver(body.enabled, why.mandate(&by)).await?;
+            let mandate = Mandate { by: Some(&by), reason: reason.as_ref(), key: None };
+            let (receiver, now) = wallets.enable_receiver(body.enabled, mandate).await?;
             Answer::ok(&ReceiverBody::new(&receiver, now))
         }
         Operation::ListMovements => movements(wallets, request, user_id(user)?).await,

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 
+use futures::future::try_join_all;
 use serde_dynamo::AttributeValue;
 use tokio::time::Instant;
 
@@ -14,7 +15,7 @@ use super::items::{self, WalletItem};
 use super::withdrawal::place_of;
 use super::{Ledger, LedgerError, keys};
 use crate::domain::{
-    Deed, IdempotencyKey, LimitKey, MovementKind, RequestKey, Suspension, Timestamp, UserId, UserLimits, Won,
+    Deed, DeedKind, IdempotencyKey, LimitKey, MovementKind, RequestKey, Suspension, Timestamp, UserId, UserLimits, Won,
 };
 use crate::ports::{Expect, Item, Key, Query, Reason, Table, Write};
 use crate::timeouts;
@@ -23,6 +24,8 @@ use crate::timeouts;
 const KEYS_KNOWN: u32 = 50;
 /// The entries of the index that are read at once, which are as many as one batch of reads takes.
 const READ_AT_ONCE: u32 = 100;
+/// How often they are read for one page. Where few are asked for, a page may have few rows.
+const PAGES_MAX: u32 = 10;
 
 /// A place in a list of deeds: that of the last one read.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -123,12 +126,19 @@ impl<T: Table> Ledger<T> {
     pub(super) async fn commit_deed(&self, deed: &Deed, writes: &[Write]) -> Result<Committed, LedgerError> {
         let give_up = Instant::now() + timeouts::TRANSACTION;
         let name = hex::encode(self.entropy.bytes16());
+        let mut deed = deed.clone();
         loop {
-            let number = match &deed.user_id {
-                Some(user) => Some((user, self.deeds_on(user, None, 1).await?.first().map_or(0, number_of) + 1)),
-                None => None,
-            };
-            if let Some(committed) = self.try_deed(give_up, deed, &name, number, writes).await? {
+            let mut number = None;
+            if let Some(user) = &deed.user_id {
+                let last = self.deeds_on(user, None, 1).await?.pop();
+                number = Some((user.clone(), last.as_ref().map_or(0, number_of) + 1));
+                // The list of a user's deeds goes by their numbers, so their times must not contradict these.
+                if let Some(last) = last {
+                    deed.at = deed.at.max(items::read::<Deed>(last)?.at);
+                }
+            }
+            let number = number.as_ref().map(|(user, number)| (user, *number));
+            if let Some(committed) = self.try_deed(give_up, &deed, &name, number, writes).await? {
                 return Ok(committed);
             }
         }
@@ -162,26 +172,29 @@ impl<T: Table> Ledger<T> {
     }
 
     /// Changes a user's wallet as `decide` says of it, which returns `None` where nothing is to be changed. A request whose key one of the
-    /// user's last deeds has changes nothing.
+    /// user's last deeds of this kind has changes nothing: it has done that one, which is returned.
     pub(super) async fn decide_on(
         &self,
+        kind: DeedKind,
         user: &UserId,
         key: Option<&IdempotencyKey>,
         decide: impl Fn(&WalletItem) -> Result<Option<Change>, LedgerError>,
-    ) -> Result<(), LedgerError> {
+    ) -> Result<Option<Deed>, LedgerError> {
         let give_up = Instant::now() + timeouts::TRANSACTION;
         let name = hex::encode(self.entropy.bytes16());
         loop {
             // The deeds come first: a decision after this read has the next number, and this one must not get it then.
             let last = self.deeds_on(user, None, if key.is_some() { KEYS_KNOWN } else { 1 }).await?;
             let deeds = last.iter().map(|item| items::read::<Deed>(item.clone())).collect::<Result<Vec<_>, _>>()?;
-            if key.is_some() && deeds.iter().any(|deed| deed.key.as_ref() == key) {
-                return Ok(());
-            }
             let wallet = self.table.get(keys::wallet(user)).await?;
             let wallet = wallet.map(items::read::<WalletItem>).transpose()?.unwrap_or_default();
-            let Some(Change { mut deed, mut set, remove, is_decided }) = decide(&wallet)? else { return Ok(()) };
-            // The list of a user's deeds goes by their numbers, so their times must not contradict these.
+            if let Some(done) =
+                deeds.iter().find(|deed| deed.deed == kind && deed.key.is_some() && deed.key.as_ref() == key)
+            {
+                return Ok(Some(done.clone()));
+            }
+            let Some(Change { mut deed, mut set, remove, is_decided }) = decide(&wallet)? else { return Ok(None) };
+            // As in `commit_deed`.
             deed.at = deeds.first().map_or(deed.at, |last| deed.at.max(last.at));
             if is_decided {
                 let number = |number: u64| AttributeValue::N(number.to_string());
@@ -191,7 +204,7 @@ impl<T: Table> Ledger<T> {
             let write = Write::Change { key: keys::wallet(user), expect: Expect::Nothing, set, remove };
             let number = last.first().map_or(0, number_of) + 1;
             if self.try_deed(give_up, &deed, &name, Some((user, number)), &[write]).await?.is_some() {
-                return Ok(());
+                return Ok(None);
             }
         }
     }
@@ -237,7 +250,7 @@ impl<T: Table> Ledger<T> {
         let mut place = after.map(|after| (keys::wallet(&after.user), after.at.ms()));
         let most = limit as usize + 1;
         let mut rows = Vec::new();
-        loop {
+        for page_number in 1.. {
             let page = self.table.due(keys::DECIDED_SHARD, u64::MAX, place.take(), READ_AT_ONCE).await?;
             let is_end = page.len() < READ_AT_ONCE as usize;
             let found: Vec<(Key, u64)> = page.into_iter().map(place_of).collect::<Result<_, _>>()?;
@@ -262,6 +275,12 @@ impl<T: Table> Ledger<T> {
             }
             if is_end || rows.len() >= most {
                 break;
+            }
+            if page_number == PAGES_MAX {
+                let next = place.and_then(|(key, at)| {
+                    Some(DecidedCursor { at: Timestamp::from_ms(at), user: keys::user_of(&key.pk)? })
+                });
+                return Ok(Slice { rows, next });
             }
         }
         Ok(cut(rows, limit, |row| DecidedCursor { at: row.at, user: row.user.clone() }))
@@ -296,8 +315,11 @@ impl<T: Table> Ledger<T> {
         after: Option<DeedCursor>,
         limit: u32,
     ) -> Result<Slice<Requested, DeedCursor>, LedgerError> {
-        let (pk, after) = (keys::requests(id), after.map(|DeedCursor(sk)| sk));
-        let query = Query { pk, sk_prefix: "", after, descending: false, limit: Some(limit + 1) };
+        let of_shard = |shard: u32| {
+            let (pk, after) = (keys::requests(id, shard), after.clone().map(|DeedCursor(sk)| sk));
+            self.table.query(Query { pk, sk_prefix: "", after, descending: false, limit: Some(limit + 1) })
+        };
+        let found = try_join_all((0..keys::REQUEST_SHARDS).map(of_shard)).await?;
         let read = |item: Item| {
             let sk = keys::of_item(&item).map(|key| key.sk).unwrap_or_default();
             let found = sk.split_once('#').and_then(|(kind, user)| Some((kind == "DEPOSIT", user.parse().ok()?)));
@@ -306,7 +328,8 @@ impl<T: Table> Ledger<T> {
             let kind = if is_deposit { MovementKind::Deposit } else { MovementKind::Withdrawal };
             Ok((DeedCursor(sk), Requested { kind, user }))
         };
-        let rows = self.table.query(query).await?.into_iter().map(read).collect::<Result<Vec<_>, LedgerError>>()?;
+        let mut rows = found.into_iter().flatten().map(read).collect::<Result<Vec<_>, LedgerError>>()?;
+        rows.sort_by(|(DeedCursor(one), _), (DeedCursor(other), _)| one.cmp(other));
         let Slice { rows, next } = cut(rows, limit, |(place, _)| place.clone());
         Ok(Slice { rows: rows.into_iter().map(|(_, found)| found).collect(), next })
     }

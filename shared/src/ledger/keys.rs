@@ -129,7 +129,7 @@ pub fn receiver() -> Key {
 pub const SENDING: &str = "OPERATOR#SENDING";
 
 /// All deeds of operators.
-pub const DEEDS: &str = "OPERATOR#DEEDS";
+pub const DEEDS: &str = "DEEDS#ALL";
 
 /// One of them, which happened `at` that time; `name` tells it from others of that time. Written with what was done, never changed.
 pub fn deed(at: Timestamp, name: &str) -> Key {
@@ -141,15 +141,19 @@ pub fn deed_on(owner: &UserId, number: u32) -> Key {
     Key { pk: user(owner), sk: format!("{DEED}{number:06}") }
 }
 
-/// All deposits and withdrawals with an id.
-pub fn requests(id: &RequestKey) -> String {
-    format!("REQUEST#{id}")
+/// How many partition keys the deposits and withdrawals with an id have. An app may give one id to a deposit of each of its users, at once.
+pub const REQUEST_SHARDS: u32 = 16;
+
+/// All deposits and withdrawals with an id, of the users of a shard.
+pub fn requests(id: &RequestKey, shard: u32) -> String {
+    format!("REQUEST#{id}#{shard}")
 }
 
 /// That a user has a deposit or a withdrawal with this id. Written with it, never changed.
 pub fn request(movement: &Key, owner: &UserId, id: &RequestKey) -> Key {
     let kind = movement.sk.split_once('#').map_or(&*movement.sk, |(kind, _)| kind);
-    Key { pk: requests(id), sk: format!("{kind}#{owner}") }
+    let hash = owner.as_str().bytes().fold(0_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+    Key { pk: requests(id, hash % REQUEST_SHARDS), sk: format!("{kind}#{owner}") }
 }
 
 /// The partition key of the keys of operators.
@@ -163,6 +167,11 @@ pub fn operator_key(hash: &str) -> Key {
 /// One of them. Written by the operator, never changed. Missing: packets can be sent.
 pub fn sending(at: Timestamp) -> Key {
     Key { pk: SENDING.to_owned(), sk: time(at) }
+}
+
+/// That a decision about sending follows the one of this time, or 0. Written with it, never changed.
+pub fn sending_after(at: Timestamp) -> Key {
+    Key { pk: "OPERATOR#FOLLOWED".to_owned(), sk: time(at) }
 }
 
 /// That a packet has a reference; the sort key is the packet's id. Written by a send with a reference, never changed.

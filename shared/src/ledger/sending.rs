@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::commit::Committed;
 use super::{Ledger, LedgerError, items, keys};
 use crate::domain::{Deed, DeedKind, Mandate, OperatorReason, SendingDecision, Timestamp};
-use crate::ports::{Query, Table, Write};
+use crate::ports::{Item, Query, Table, Write};
 
 /// How many decisions a request is compared with, by its idempotency key.
 const KEYS_KNOWN: u32 = 50;
@@ -36,6 +36,7 @@ impl<T: Table> Ledger<T> {
             let last = self.sending_decisions(KEYS_KNOWN).await?;
             let is_known = decision.key.is_some() && last.iter().any(|past| past.key == decision.key);
             let standing = last.into_iter().next();
+            let mut follows = Timestamp::default();
             let mut deed = Deed {
                 after: Some(shown(&decision)),
                 ..Deed::new(
@@ -50,10 +51,15 @@ impl<T: Table> Ledger<T> {
                 }
                 decision.at = decision.at.max(Timestamp::from_ms(last.at.ms() + 1));
                 (deed.at, deed.before) = (decision.at, Some(shown(&last)));
+                follows = last.at;
             }
-            let write = Write::PutNew { key: keys::sending(decision.at), item: items::write(&decision)? };
+            let writes = [
+                Write::PutNew { key: keys::sending(decision.at), item: items::write(&decision)? },
+                // Two that come at once don't both follow the same one.
+                Write::PutNew { key: keys::sending_after(follows), item: Item::default() },
+            ];
             // Another one may have come in between.
-            if let Committed::Yes = self.commit_deed(&deed, &[write]).await? {
+            if let Committed::Yes = self.commit_deed(&deed, &writes).await? {
                 return Ok(self.sending().await?.unwrap_or(decision));
             }
         }

@@ -72,16 +72,16 @@ impl<T: Table> Ledger<T> {
 
     /// Suspends a user: from then on none of their sends and withdrawals commits, and no claim either if the suspension says so, except
     /// of packets that Redis acknowledges. It replaces an earlier suspension. The same once more, or with a key that one of the user's last
-    /// deeds has, leaves all as it is.
+    /// suspensions has, leaves all as it is. In the second case it returns that one.
     pub async fn suspend(
         &self,
         user: &UserId,
         suspension: &Suspension,
         key: Option<&IdempotencyKey>,
-    ) -> Result<(), LedgerError> {
+    ) -> Result<Option<Suspension>, LedgerError> {
         let Suspension { intervention: Intervention { reason, at, by }, grabs } = suspension;
         let mandate = Mandate { by: by.as_ref(), reason: Some(reason), key };
-        self.decide_on(user, key, |wallet| {
+        let decide = |wallet: &WalletItem| {
             let before = wallet.suspension();
             if before.as_ref().is_some_and(|found| (&found.intervention.reason, found.grabs) == (reason, *grabs)) {
                 return Ok(None);
@@ -102,13 +102,17 @@ impl<T: Table> Ledger<T> {
                 ..Deed::new(DeedKind::Suspend, mandate, *at)
             };
             Ok(Some(Change { deed, set, remove, is_decided: true }))
-        })
-        .await
+        };
+        let done = self.decide_on(DeedKind::Suspend, user, key, decide).await?;
+        Ok(done.and_then(|Deed { reason, at, by, after, .. }| {
+            let grabs = after.and_then(|after| after["grabs"].as_bool()).unwrap_or_default();
+            Some(Suspension { intervention: Intervention { reason: reason?, at, by }, grabs })
+        }))
     }
 
     /// Lifts a user's suspension, if they are suspended.
     pub async fn lift_suspension(&self, user: &UserId, mandate: Mandate<'_>, at: Timestamp) -> Result<(), LedgerError> {
-        self.decide_on(user, mandate.key, |wallet| {
+        self.decide_on(DeedKind::Lift, user, mandate.key, |wallet| {
             let Some(before) = wallet.suspension() else { return Ok(None) };
             let is_decided = wallet.own_limits().is_some();
             let remove: &[_] = if is_decided { &[items::SUSPENDED, items::MAY_NOT_GRAB] } else { &OF_SUSPENSION };
@@ -120,6 +124,7 @@ impl<T: Table> Ledger<T> {
             Ok(Some(Change { deed, set: Item::default(), remove, is_decided }))
         })
         .await
+        .map(drop)
     }
 
     /// What the operator lets a user do, if they said.
@@ -136,7 +141,7 @@ impl<T: Table> Ledger<T> {
         limits: &UserLimits,
         mandate: Mandate<'_>,
     ) -> Result<(), LedgerError> {
-        self.decide_on(user, mandate.key, |wallet| {
+        self.decide_on(DeedKind::Limit, user, mandate.key, |wallet| {
             let values = |limits: &UserLimits| (limits.daily_sent_max, limits.deposit_max);
             if wallet.limits.as_ref().map(values) == Some(values(limits)) {
                 return Ok(None);
@@ -155,6 +160,7 @@ impl<T: Table> Ledger<T> {
             Ok(Some(Change { deed, set, remove, is_decided }))
         })
         .await
+        .map(drop)
     }
 
     /// Why a wallet did not pay `amount`. `reason` is what the table says of its write.

@@ -52,7 +52,7 @@ impl<T: Table> Wallets<T> {
     }
 
     /// Suspends a user, also for `grabs`, for the mandate's reason. The same once more leaves the suspension as it is. Returns the one that
-    /// stands then.
+    /// stands then, or that this request's key has made.
     pub async fn suspend(
         &self,
         user: &UserId,
@@ -62,7 +62,9 @@ impl<T: Table> Wallets<T> {
     ) -> Result<Suspension, Failure> {
         let intervention = Intervention { reason, at: self.clock.now(), by: mandate.by.cloned() };
         let suspension = Suspension { intervention, grabs };
-        self.ledger.suspend(user, &suspension, mandate.key).await?;
+        if let Some(done) = self.ledger.suspend(user, &suspension, mandate.key).await? {
+            return Ok(done);
+        }
         Ok(self.ledger.account(user).await?.1.unwrap_or(suspension))
     }
 

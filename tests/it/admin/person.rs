@@ -74,6 +74,8 @@ async fn an_export_has_all_that_names_the_user_and_no_secret() {
     let output = ["person", "export", "sam", "--output", path.to_str().unwrap()];
     let said = admin(&world, &output).await.with(0);
     assert!(said.text.contains("not searched: packets of others that name them as a recipient"), "{said:?}");
+    let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&path).unwrap());
+    assert_eq!(mode & 0o777, 0o700, "{mode:o}");
     let text = std::fs::read_to_string(path.join("person.json")).unwrap();
     let export: Value = serde_json::from_str(&text).unwrap();
     let item = |key: &str| {

@@ -321,7 +321,7 @@ async fn broken(tour: &mut Tour, api: &Api) {
     }
     api.put_item("USER#broken", "DEED#000001", &[]).await;
     api.put_item("USER#broken", "LIMIT#x", &[]).await;
-    api.put_item("REQUEST#broken", "x", &[]).await;
+    api.put_item("REQUEST#broken#7", "x", &[]).await;
     api.put_item("USER#broken", "WITHDRAW#listed", &[("due_shard", number(16)), ("due_at", number(1))]).await;
     for balance in [number(100), AttributeValue::S("x".to_owned())] {
         let wallet = [("balance", balance), ("due_shard", number(18)), ("due_at", number(1))];

@@ -61,11 +61,12 @@ async fn a_repeated_request_leaves_one_deed() {
     let api = Api::start().await;
     let suspension = "/operator/users/alice/suspension";
     let suspend = || api.put(suspension).key("s1").json(&json!({"reason": "a bot"}));
-    suspend().await.expect(200);
-    suspend().await.expect(200);
-    api.call("DELETE", suspension).key("l1").await;
+    let first = suspend().await.expect(200);
+    assert_eq!(suspend().await.expect(200), first);
+    // A key counts for requests of one kind.
+    assert_eq!(api.call("DELETE", suspension).key("s1").await.status, 204);
     // The answer to the first was lost, and its client asks again.
-    suspend().await.expect(200);
+    assert_eq!(suspend().await.expect(200), first);
     assert_eq!(api.get("/wallets/alice").await.expect(200).get("suspension"), None);
     let limit = || api.put("/operator/users/alice/limits").key("x1").json(&json!({"deposit_max": 5}));
     limit().await.expect(200);

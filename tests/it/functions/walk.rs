@@ -177,6 +177,8 @@ impl Walk {
             format!("/operator/packets/{packet}/claims"),
             format!("/operator/packets/{packet}/users/taker-1"),
             "/operator/packets?reference=order-17".to_owned(),
+            "/operator/packets?sender_id=alice".to_owned(),
+            "/operator/packets?status=open".to_owned(),
         ] {
             self.ask(("view", None), ("GET", &path), "", 200).await;
         }

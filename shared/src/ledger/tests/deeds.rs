@@ -167,6 +167,29 @@ async fn a_movement_with_a_reason_is_a_deed_and_is_found_by_its_id() {
     assert_eq!(states(Some("voided")).await, []);
 }
 
+#[tokio::test]
+async fn one_id_of_many_users_is_spread_and_listed_page_by_page() {
+    let ledger = memory();
+    let id: RequestKey = "welcome".parse().unwrap();
+    let names: Vec<String> = (100..160).map(|n| format!("u{n}")).collect();
+    for name in &names {
+        ledger.deposit(&user(name), &id, Amount::new(1), None, Timestamp::from_ms(1)).await.unwrap();
+    }
+    let keys = ledger.table.items().into_keys().filter(|key| key.pk.starts_with("REQUEST#"));
+    let shards: std::collections::BTreeSet<String> = keys.map(|key| key.pk).collect();
+    assert!(shards.len() > 10, "{shards:?}");
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let page = ledger.requests(&id, after, 7).await.unwrap();
+        found.extend(page.rows.into_iter().map(|row| row.user.to_string()));
+        after = page.next.map(|next| next.to_string().parse().unwrap());
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(found, names);
+}
+
 /// Its answer is lost once, and the token of the transaction is forgotten.
 #[tokio::test]
 async fn a_deed_whose_answer_is_lost_is_one_deed() {
