@@ -265,6 +265,36 @@ export class Hongbao {
         before?: string | undefined;
     } & Call): Promise<Schemas["Withdrawals"]>;
     /**
+     * For the operator: returns one page of what operators did, the newest first: all, or what they did to a user.
+     * @param {Page & {user_id?: string | undefined} & Call} [page]
+     * @returns {Promise<Schemas['Deeds']>}
+     */
+    deeds(page?: Page & {
+        user_id?: string | undefined;
+    } & Call): Promise<Schemas["Deeds"]>;
+    /**
+     * For the operator: returns one page of the users who are suspended or have limits of their own.
+     * @param {Page & {state?: 'suspended' | 'limited' | undefined} & Call} [page]
+     * @returns {Promise<Schemas['DecidedUsers']>}
+     */
+    decidedUsers(page?: Page & {
+        state?: "suspended" | "limited" | undefined;
+    } & Call): Promise<Schemas["DecidedUsers"]>;
+    /**
+     * For the operator: returns one page of what a user has won towards each limit.
+     * @param {string} userId
+     * @param {Page & Call} [page]
+     * @returns {Promise<Schemas['Wins']>}
+     */
+    wins(userId: string, page?: Page & Call): Promise<Schemas["Wins"]>;
+    /**
+     * For the operator: returns whose deposits and withdrawals have this id.
+     * @param {string} id
+     * @param {Page & Call} [page]
+     * @returns {Promise<Schemas['FoundMovements']>}
+     */
+    movementsWithId(id: string, page?: Page & Call): Promise<Schemas["FoundMovements"]>;
+    /**
      * Asks for money out of the caller's wallet. The same id again is the same withdrawal.
      * @param {Schemas['OwnWithdrawalRequest']} body
      * @param {Call} [call]

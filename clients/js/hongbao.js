@@ -342,6 +342,44 @@ export class Hongbao {
   }
 
   /**
+   * For the operator: returns one page of what operators did, the newest first: all, or what they did to a user.
+   * @param {Page & {user_id?: string | undefined} & Call} [page]
+   * @returns {Promise<Schemas['Deeds']>}
+   */
+  deeds(page = {}) {
+    return this.#json('GET', `/operator/deeds${query(page)}`, page);
+  }
+
+  /**
+   * For the operator: returns one page of the users who are suspended or have limits of their own.
+   * @param {Page & {state?: 'suspended' | 'limited' | undefined} & Call} [page]
+   * @returns {Promise<Schemas['DecidedUsers']>}
+   */
+  decidedUsers(page = {}) {
+    return this.#json('GET', `/operator/users${query(page)}`, page);
+  }
+
+  /**
+   * For the operator: returns one page of what a user has won towards each limit.
+   * @param {string} userId
+   * @param {Page & Call} [page]
+   * @returns {Promise<Schemas['Wins']>}
+   */
+  wins(userId, page = {}) {
+    return this.#json('GET', path`/operator/users/${userId}/wins` + query(page), page);
+  }
+
+  /**
+   * For the operator: returns whose deposits and withdrawals have this id.
+   * @param {string} id
+   * @param {Page & Call} [page]
+   * @returns {Promise<Schemas['FoundMovements']>}
+   */
+  movementsWithId(id, page = {}) {
+    return this.#json('GET', `/operator/movements${query({ ...page, id })}`, page);
+  }
+
+  /**
    * Asks for money out of the caller's wallet. The same id again is the same withdrawal.
    * @param {Schemas['OwnWithdrawalRequest']} body
    * @param {Call} [call]
@@ -706,7 +744,7 @@ function claimsOf(sender_id, { limitKey, ...page }) {
   return `/operator/claims${query({ ...page, sender_id, limit_key: limitKey })}`;
 }
 
-/** @param {ClaimsPage & MovementsPage & {reference?: string | undefined, before?: string | undefined, sender_id?: string, limit_key?: string | undefined}} page */
+/** @param {ClaimsPage & MovementsPage & {reference?: string | undefined, before?: string | undefined, sender_id?: string, limit_key?: string | undefined, user_id?: string | undefined, state?: string | undefined, id?: string}} page */
 function query(page) {
   const parameters = new URLSearchParams();
   for (const name of /** @type {const} */ (['sender_id', 'reference', 'limit_key', 'before', 'order', 'after', 'from', 'to', 'kind', 'limit', 'cursor'])) {

@@ -165,7 +165,7 @@ def test_the_operators_rights_are_six(stack, operations, rights):
         if operation["security"] != OPERATOR:
             return set()
         if key.split(" ")[1].startswith("/users/"):
-            return {"Users", "Read"} if key.startswith("GET ") else {"Users"}
+            return {"Users", "Read"} if key.startswith(READS) else {"Users"}
         if key == "PUT /operator/webhooks":
             return set()  # OperatorWebhooksPolicyArn has it, where there are webhooks.
         return {"Read"} if key.startswith(READS) else {"Money"}

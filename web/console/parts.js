@@ -73,17 +73,23 @@ export function trouble(error, retry) {
   );
 }
 
+/** The load whose result each body shows: another choice may come while one is under way. @type {WeakMap<HTMLElement, symbol>} */
+const latest = new WeakMap();
+
 /**
  * Shows what is read, or why it can't be read.
  * @param {HTMLElement} body @param {AbortSignal} signal @param {() => Promise<Child | Child[]>} load
  */
 export async function fillIn(body, signal, load) {
+  const mine = Symbol('a load');
+  latest.set(body, mine);
+  const isLatest = () => !signal.aborted && latest.get(body) === mine;
   body.replaceChildren(h('p', { class: 'hint loading' }, t('loading')));
   try {
     const shown = [await load()].flat();
-    if (!signal.aborted) body.replaceChildren(...shown.filter((child) => child !== null && child !== undefined && child !== false));
+    if (isLatest()) body.replaceChildren(...shown.filter((child) => child !== null && child !== undefined && child !== false));
   } catch (error) {
-    if (!signal.aborted) body.replaceChildren(trouble(error, () => void fillIn(body, signal, load)));
+    if (isLatest()) body.replaceChildren(trouble(error, () => void fillIn(body, signal, load)));
   }
 }
 

@@ -87,8 +87,11 @@ async fn each_request_has_one_line_and_each_grab_its_metrics() {
     }
     let sends = walked.requests.iter().filter(|(_, function, _, status)| *function == "send" && *status < 300);
     let with_packet = json_lines(&walked.logs["send"]);
-    // A close of all packets with a reference names none.
-    let is_named = |fields: &Value| fields["packet_id"].is_string() || fields["operation"] == "closeReference";
+    // A close of all packets with a reference names none, nor does a withdrawal.
+    let is_named = |fields: &Value| {
+        fields["packet_id"].is_string()
+            || ["closeReference", "askWithdrawal"].iter().any(|name| fields["operation"] == *name)
+    };
     let of_request = |fields: &Value| is_named(fields) && fields["duration_us"].is_u64();
     let with_packet = with_packet.iter().filter(|line| of_request(&line["fields"]));
     assert_eq!(with_packet.count(), sends.count(), "a send logs its packet");

@@ -102,6 +102,7 @@ impl Walk {
                 ("AWS_LAMBDA_LOG_FORMAT", "JSON"),
                 ("AWS_LAMBDA_LOG_LEVEL", level),
                 ("LOG_KEY", LOG_KEY),
+                ("USER_WITHDRAWALS", "true"),
             ];
             let variables = [&common[..], &own].concat();
             if name == "send" {
@@ -215,7 +216,7 @@ impl Walk {
         self.ask(operator, ("POST", "/wallets/alice/withdrawals/w3/post"), r#"{"amount":60}"#, 200).await;
         self.ask(operator, ("POST", "/wallets/alice/withdrawals/w3/void"), "", 409).await;
         self.ask(operator, ("GET", "/wallets/alice/withdrawals/w3"), "", 200).await;
-        self.ask(("send", Some("alice")), ("POST", "/me/withdrawals"), r#"{"id":"w4","amount":100}"#, 403).await;
+        self.ask(("send", Some("alice")), ("POST", "/me/withdrawals"), r#"{"id":"w4","amount":100}"#, 201).await;
         for method in ["GET", "HEAD"] {
             self.ask(operator, (method, "/wallets/alice"), "", 200).await;
         }
