@@ -35,7 +35,7 @@ const FOUND: [(Mutant, u64, Kind); 27] = [
     (Mutant::CountedApart, 6, Kind::Limit),
     (Mutant::StartByProcessClock, 125, Kind::Start),
     (Mutant::EndedTwice, 9, Kind::Answer),
-    (Mutant::LimitReadBefore, 7486, Kind::Limit),
+    (Mutant::LimitReadBefore, 11340, Kind::Limit),
     (Mutant::ClaimUnread, 4, Kind::Promise),
     (Mutant::HoldOverlooked, 6, Kind::Promise),
     (Mutant::RefusedBeforeClaim, 119, Kind::Promise),
