@@ -112,6 +112,8 @@ pub(super) struct Change {
     pub deed: Deed,
     pub set: Item,
     pub remove: &'static [&'static str],
+    /// Whether it changes anything.
+    pub is_new: bool,
     /// Whether the user is then suspended or has limits of their own.
     pub is_decided: bool,
 }
@@ -171,14 +173,15 @@ impl<T: Table> Ledger<T> {
         Ok(of_deed.first().is_some_and(failed).then_some(Committed::Yes))
     }
 
-    /// Changes a user's wallet as `decide` says of it, which returns `None` where nothing is to be changed. A request whose key one of the
-    /// user's last deeds of this kind has changes nothing: it has done that one, which is returned.
+    /// Changes a user's wallet as `decide` says of it. A request whose key one of the user's last deeds of this kind has changes nothing: it
+    /// has done that one, which is returned. So one with a key leaves a deed even where nothing was to be changed: repeated later, it must
+    /// not find something.
     pub(super) async fn decide_on(
         &self,
         kind: DeedKind,
         user: &UserId,
         key: Option<&IdempotencyKey>,
-        decide: impl Fn(&WalletItem) -> Result<Option<Change>, LedgerError>,
+        decide: impl Fn(&WalletItem) -> Result<Change, LedgerError>,
     ) -> Result<Option<Deed>, LedgerError> {
         let give_up = Instant::now() + timeouts::TRANSACTION;
         let name = hex::encode(self.entropy.bytes16());
@@ -193,7 +196,10 @@ impl<T: Table> Ledger<T> {
             {
                 return Ok(Some(done.clone()));
             }
-            let Some(Change { mut deed, mut set, remove, is_decided }) = decide(&wallet)? else { return Ok(None) };
+            let Change { mut deed, mut set, remove, is_new, is_decided } = decide(&wallet)?;
+            if !is_new && key.is_none() {
+                return Ok(None);
+            }
             // As in `commit_deed`.
             deed.at = deeds.first().map_or(deed.at, |last| deed.at.max(last.at));
             if is_decided {
@@ -203,7 +209,8 @@ impl<T: Table> Ledger<T> {
             }
             let write = Write::Change { key: keys::wallet(user), expect: Expect::Nothing, set, remove };
             let number = last.first().map_or(0, number_of) + 1;
-            if self.try_deed(give_up, &deed, &name, Some((user, number)), &[write]).await?.is_some() {
+            let writes = if is_new { std::slice::from_ref(&write) } else { &[] };
+            if self.try_deed(give_up, &deed, &name, Some((user, number)), writes).await?.is_some() {
                 return Ok(None);
             }
         }

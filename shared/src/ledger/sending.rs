@@ -28,8 +28,8 @@ impl<T: Table> Ledger<T> {
         self.table.query(query).await?.into_iter().map(items::read).collect()
     }
 
-    /// Writes a decision, with a time above that of each one before, whatever the clocks say. The same once more, or with a key that one of
-    /// the last decisions has, leaves all as it is. Returns the one that stands, which is another one if two came at once.
+    /// Writes a decision, with a time above that of each one before, whatever the clocks say. The same once more without a key, or any with a
+    /// key that one of the last decisions has, leaves all as it is. Returns the one that stands, which is another one if two came at once.
     pub async fn decide_sending(&self, decision: SendingDecision) -> Result<SendingDecision, LedgerError> {
         let mut decision = decision;
         loop {
@@ -46,7 +46,8 @@ impl<T: Table> Ledger<T> {
                 )
             };
             if let Some(last) = standing {
-                if is_known || (last.paused, &last.reason) == (decision.paused, &decision.reason) {
+                let is_same = (last.paused, &last.reason) == (decision.paused, &decision.reason);
+                if is_known || is_same && decision.key.is_none() {
                     return Ok(last);
                 }
                 decision.at = decision.at.max(Timestamp::from_ms(last.at.ms() + 1));

@@ -83,9 +83,8 @@ impl<T: Table> Ledger<T> {
         let mandate = Mandate { by: by.as_ref(), reason: Some(reason), key };
         let decide = |wallet: &WalletItem| {
             let before = wallet.suspension();
-            if before.as_ref().is_some_and(|found| (&found.intervention.reason, found.grabs) == (reason, *grabs)) {
-                return Ok(None);
-            }
+            let is_same = |found: &Suspension| (&found.intervention.reason, found.grabs) == (reason, *grabs);
+            let is_new = !before.as_ref().is_some_and(is_same);
             let mut set = Item::default();
             let intervention = items::write(&suspension.intervention)?.into_inner();
             set.insert(items::SUSPENDED.to_owned(), AttributeValue::M(intervention));
@@ -101,7 +100,7 @@ impl<T: Table> Ledger<T> {
                 after: Some(shown_suspension(suspension)),
                 ..Deed::new(DeedKind::Suspend, mandate, *at)
             };
-            Ok(Some(Change { deed, set, remove, is_decided: true }))
+            Ok(Change { deed, set, remove, is_new, is_decided: true })
         };
         let done = self.decide_on(DeedKind::Suspend, user, key, decide).await?;
         Ok(done.and_then(|Deed { reason, at, by, after, .. }| {
@@ -113,15 +112,15 @@ impl<T: Table> Ledger<T> {
     /// Lifts a user's suspension, if they are suspended.
     pub async fn lift_suspension(&self, user: &UserId, mandate: Mandate<'_>, at: Timestamp) -> Result<(), LedgerError> {
         self.decide_on(DeedKind::Lift, user, mandate.key, |wallet| {
-            let Some(before) = wallet.suspension() else { return Ok(None) };
+            let before = wallet.suspension();
             let is_decided = wallet.own_limits().is_some();
             let remove: &[_] = if is_decided { &[items::SUSPENDED, items::MAY_NOT_GRAB] } else { &OF_SUSPENSION };
             let deed = Deed {
                 user_id: Some(user.clone()),
-                before: Some(shown_suspension(&before)),
+                before: before.as_ref().map(shown_suspension),
                 ..Deed::new(DeedKind::Lift, mandate, at)
             };
-            Ok(Some(Change { deed, set: Item::default(), remove, is_decided }))
+            Ok(Change { deed, set: Item::default(), remove, is_new: before.is_some(), is_decided })
         })
         .await
         .map(drop)
@@ -143,9 +142,7 @@ impl<T: Table> Ledger<T> {
     ) -> Result<(), LedgerError> {
         self.decide_on(DeedKind::Limit, user, mandate.key, |wallet| {
             let values = |limits: &UserLimits| (limits.daily_sent_max, limits.deposit_max);
-            if wallet.limits.as_ref().map(values) == Some(values(limits)) {
-                return Ok(None);
-            }
+            let is_new = wallet.limits.as_ref().map(values) != Some(values(limits));
             let is_limited = limits.daily_sent_max.is_some() || limits.deposit_max.is_some();
             let is_decided = is_limited || wallet.suspended.is_some();
             let mut set = Item::default();
@@ -157,7 +154,7 @@ impl<T: Table> Ledger<T> {
                 ..Deed::new(DeedKind::Limit, mandate, limits.at)
             };
             let remove: &[_] = if is_decided { &[] } else { &[keys::DUE_SHARD, keys::DUE_AT] };
-            Ok(Some(Change { deed, set, remove, is_decided }))
+            Ok(Change { deed, set, remove, is_new, is_decided })
         })
         .await
         .map(drop)

@@ -72,6 +72,20 @@ async fn a_repeated_request_leaves_one_deed() {
     limit().await.expect(200);
     limit().await.expect(200);
     assert_eq!(column(&api, "/operator/deeds?user_id=alice", "deeds", "deed").await, ["limit", "lift", "suspend"]);
+    // One that found nothing to do must find nothing later either.
+    let lift = || api.call("DELETE", "/operator/users/bob/suspension").key("l1");
+    assert_eq!(lift().await.status, 204);
+    let bots = json!({"reason": "a bot"});
+    api.put("/operator/users/bob/suspension").json(&bots).await.expect(200);
+    assert_eq!(lift().await.status, 204);
+    api.put("/operator/users/bob/suspension").key("s2").json(&bots).await.expect(200);
+    api.call("DELETE", "/operator/users/bob/suspension").await;
+    api.put("/operator/users/bob/suspension").key("s2").json(&bots).await.expect(200);
+    assert_eq!(api.get("/wallets/bob").await.expect(200).get("suspension"), None);
+    assert_eq!(
+        column(&api, "/operator/deeds?user_id=bob", "deeds", "deed").await,
+        ["lift", "suspend", "suspend", "lift"]
+    );
     for paused in [true, false, true] {
         let body = json!({"paused": paused, "reason": "stop"});
         api.put("/operator/sending").key(if paused { "p1" } else { "p2" }).json(&body).await.expect(200);
