@@ -5,6 +5,7 @@
 
 mod any_table;
 mod audit;
+mod backlog;
 #[cfg(feature = "console")]
 mod console;
 mod deployment;
@@ -85,14 +86,14 @@ pub async fn run_as_caller(
     if let Some(stack) = via {
         return via::run(stack, &asked, arguments).await;
     }
-    // A repair on AWS names its caller, as one by the function does. Elsewhere nobody knows the callers.
-    let is_named = deployment.is_on_aws() && asked.right() == Some(Right::Repair);
+    // A deed on AWS names its caller, as one by the function does. Elsewhere nobody knows the callers.
+    let is_named = deployment.is_on_aws() && asked.is_deed();
     let by = if is_named { Some(via::caller().await?) } else { None };
     let outcome = run(deployment, asked, by).await?;
     Ok((outcome.text, outcome.exit as u8))
 }
 
-/// Runs a command with the stores at hand. A repair is in the name of `by`.
+/// Runs a command with the stores at hand. A deed is in the name of `by`.
 pub async fn run(deployment: &Deployment, asked: Asked, by: Option<Signer>) -> Result<Outcome, Failed> {
     let Asked { json, command } = asked;
     match command {
@@ -100,18 +101,18 @@ pub async fn run(deployment: &Deployment, asked: Asked, by: Option<Signer>) -> R
         Command::Journal(options) => journal::run(deployment, &options, json).await,
         Command::Reconcile(options) => reconcile::run(&options, json),
         Command::Plan(options) => planning::run(&options, json),
-        Command::Packet { .. } | Command::Parked | Command::Replay(_) | Command::Rebuild { .. } => {
+        Command::Packet { .. } | Command::Parked | Command::Backlog | Command::Replay(_) | Command::Rebuild { .. } => {
             run_in(&Deployed::connect(deployment).await?, command, json, by).await
         }
         command => {
             let table = Table::of(deployment).await?;
-            run_on(&table, command, json).await.map_err(|failed| failed.in_table(&table.place))
+            run_on(&table, command, json, by).await.map_err(|failed| failed.in_table(&table.place))
         }
     }
 }
 
 /// Runs a command that asks the ledger only.
-async fn run_on(table: &Table, command: Command, json: bool) -> Result<Outcome, Failed> {
+async fn run_on(table: &Table, command: Command, json: bool, by: Option<Signer>) -> Result<Outcome, Failed> {
     match command {
         Command::Audit(options) => {
             table.announce();
@@ -123,7 +124,7 @@ async fn run_on(table: &Table, command: Command, json: bool) -> Result<Outcome, 
         Command::Sending => sending::run(table, json).await,
         Command::Report(options) => report::run(table, &options, json).await,
         Command::Who(options) => who::run(table, &options, json).await,
-        Command::Person { command } => person::run(table, command, json).await,
+        Command::Person { command } => person::run(table, command, by, json).await,
         Command::Key { command } => key::run(table, command, json).await,
         Command::Webhooks(options) => webhooks::run(table, options, json).await,
         Command::LedgerCheck => ledger_check::run(table, json).await,
@@ -139,6 +140,7 @@ async fn run_in(deployed: &Deployed, command: Command, json: bool, by: Option<Si
     let done = match command {
         Command::Packet { id } => packet::run(deployed, id, json).await,
         Command::Parked => parked::list(deployed, json).await,
+        Command::Backlog => backlog::run(deployed, json).await,
         Command::Replay(options) => parked::replay(deployed, &options, by, json).await,
         Command::Rebuild { id, .. } => rebuild::run(deployed, id, json).await,
         _ => Err(Failed::Refused("this command asks no Redis".to_owned())),

@@ -50,10 +50,19 @@ impl Asked {
     #[must_use]
     pub const fn right(&self) -> Option<Right> {
         match self.command {
-            Command::Audit(_) | Command::Packet { .. } | Command::Parked => Some(Right::Read),
+            Command::Audit(_) | Command::Packet { .. } | Command::Parked | Command::Backlog => Some(Right::Read),
             Command::Replay(_) | Command::Rebuild { .. } => Some(Right::Repair),
             _ => None,
         }
+    }
+
+    /// Whether the ledger tells that the command ran: a repair or an erasure.
+    #[must_use]
+    pub const fn is_deed(&self) -> bool {
+        matches!(
+            self.command,
+            Command::Replay(_) | Command::Rebuild { .. } | Command::Person { command: PersonCommand::Erase { .. } }
+        )
     }
 }
 
@@ -127,6 +136,8 @@ pub enum Command {
     },
     /// List the holds that settle could not persist, with the reasons
     Parked,
+    /// Say what waits for settle: holds, and packets that are due; and for how long the oldest withdrawal has been pending
+    Backlog,
     /// Try parked holds again; exits with 1 if one stays parked
     Replay(Replay),
     /// Compute a packet's amounts again from its seed, offline; exits with 1 if they differ from the committed or paid
@@ -206,6 +217,10 @@ pub enum PersonCommand {
     Erase {
         /// Their id
         user: UserId,
+
+        /// Why, which the ledger then tells
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<OperatorReason>,
     },
 }
 
@@ -350,6 +365,10 @@ pub struct Story {
     /// Only this request, by its `X-Request-Id`, or the requests of this trace, as the log has it
     #[arg(long, value_name = "ID")]
     pub request: Option<String>,
+
+    /// Only requests that were refused or failed
+    #[arg(long)]
+    pub refused: bool,
 
     /// What happened at this time or later, such as 2026-11-20T13:30:00Z
     #[arg(long, value_name = "TIME", value_parser = time)]

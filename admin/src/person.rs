@@ -10,7 +10,7 @@ use ::audit::{Range, Source, key_of, shown};
 use futures::TryStreamExt;
 use serde_dynamo::AttributeValue;
 use serde_json::{Map, Value, json};
-use shared::domain::{PacketId, Timestamp, UserId};
+use shared::domain::{Mandate, PacketId, Signer, Timestamp, UserId};
 use shared::ledger::{SETTLED, Unfinished, keys};
 use shared::ports::{Clock, Item, Key, System};
 use shared::service::text_cell;
@@ -33,10 +33,13 @@ const OF_OTHERS: [&str; 6] = ["packet_id", "sender_id", "greeting", "status", "c
 const COPIES: [&str; 3] = [keys::DEPOSIT_AT, keys::REFUND_AT, keys::WITHDRAWAL_AT];
 
 /// Runs a command on a person's data.
-pub async fn run(table: &Table, command: PersonCommand, json: bool) -> Result<Outcome, Failed> {
+pub async fn run(table: &Table, command: PersonCommand, by: Option<Signer>, json: bool) -> Result<Outcome, Failed> {
     match command {
         PersonCommand::Export { user, output } => export(&*table.source(), &user, output, json).await,
-        PersonCommand::Erase { user } => erase(table, &user, json).await,
+        PersonCommand::Erase { user, reason } => {
+            let mandate = Mandate { by: by.as_ref(), reason: reason.as_ref(), key: None };
+            erase(table, &user, mandate, json).await
+        }
     }
 }
 
@@ -186,8 +189,8 @@ fn cell(value: &Value) -> String {
 }
 
 /// Empties what the user wrote.
-async fn erase(table: &Table, user: &UserId, as_json: bool) -> Result<Outcome, Failed> {
-    let erased = match table.ledger().erase_texts(user, System.now()).await? {
+async fn erase(table: &Table, user: &UserId, mandate: Mandate<'_>, as_json: bool) -> Result<Outcome, Failed> {
+    let erased = match table.ledger().erase_texts(user, mandate, System.now()).await? {
         Ok(erased) => erased,
         Err(Unfinished { packets, withdrawals }) => {
             let packets = packets.iter().map(|id| format!("packet {id} is not settled"));

@@ -27,7 +27,7 @@ mod options {
             "plan --users 1000 --within 10s --slips 100 --rounds 5 --every 10m",
             "webhooks",
             "person export ann --output out --json",
-            "person erase ann",
+            "person erase ann --reason asked",
             "ledger-check --json --dynamodb-url http://127.0.0.1:8000 --table other",
             "webhooks replay --queue https://sqs.example/events --dead-letters https://sqs.example/dead --json",
             "webhooks deliver --from 2026-11-20T13:30:00Z --to 2026-11-21T00:00:00+08:00",

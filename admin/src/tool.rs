@@ -73,7 +73,7 @@ impl Tool {
         let arguments: Vec<String> = program.chain(command).chain(reason).collect();
         let mut asked = Asked::try_parse_from(&arguments).map_err(|error| error.to_string())?;
         let may = match &mut asked.command {
-            Command::Packet { .. } | Command::Parked | Command::Sending => true,
+            Command::Packet { .. } | Command::Parked | Command::Backlog | Command::Sending => true,
             // All of a table takes too long, and money.
             Command::Audit(audit) => audit.since.is_some(),
             Command::Replay(replay) => !replay.all && needs(replay.reason.as_ref())?,

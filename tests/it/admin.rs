@@ -203,6 +203,13 @@ async fn parked_holds_are_listed_and_tried_again() {
     assert!(listed.line(&format!("{id} {} ann ", ann.slip)).ends_with(" the ledger was wrong"));
     assert!(listed.line(&format!("{id} 77 zoe ")).ends_with(" no such slip"));
     assert_eq!(admin(&world, &["parked", "--json"]).await.with(0).json().as_array().unwrap().len(), 4);
+    assert_eq!(backlog(&world).await, (4, 0));
+    let closed = process.send_funded(packet(&user("tom"), 1_000, 5)).await;
+    process.close.close(closed.id, "wrong".parse().unwrap(), None).await.unwrap().unwrap();
+    assert_eq!(backlog(&world).await, (4, 1));
+    assert_eq!(backlog(&world).await, (4, 1), "it settles nothing");
+    process.settle().await;
+    assert_eq!(backlog(&world).await, (4, 0));
 
     // One by its slip; then the others.
     let one = admin(&world, &["replay", &id, &ann.slip.to_string()]).await.with(0);
@@ -222,6 +229,12 @@ async fn parked_holds_are_listed_and_tried_again() {
     let books = audit(&world).await;
     assert_eq!(books.packet(terms.id).claimed(), 3);
     assert_eq!(books.packet(terms.id).claims["ann"].2, ann.at.ms(), "the time of the grab");
+}
+
+/// The holds that wait, and the packets.
+async fn backlog(world: &World) -> (u64, u64) {
+    let found = admin(world, &["backlog", "--json"]).await.with(0).json();
+    (found["outbox_left"].as_u64().unwrap(), found["due_left"].as_u64().unwrap())
 }
 
 #[tokio::test]

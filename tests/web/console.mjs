@@ -258,6 +258,7 @@ question('13. the money of a campaign, and the file for finance', async ({ find,
 question('14. is all money right, does a hold wait?', async ({ sees, click }) => {
   await click('nav a', 'State');
   await sees('.state-parked', 'No hold is parked');
+  await sees('.state-backlog', 'Nothing is late.');
   await click('.state-audit button', 'Audit');
   await sees('.state-audit', 'All money is accounted for.');
 });

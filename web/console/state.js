@@ -1,6 +1,6 @@
 // The state of the deployment: what is paused, what waits, what is wrong.
 
-import { money } from '../assets/context.js';
+import { money, span } from '../assets/context.js';
 import { h } from '../assets/dom.js';
 import { config, read, tool } from './calls.js';
 import { openDeed } from './deed.js';
@@ -10,7 +10,10 @@ import { withdrawalCells } from './withdrawals.js';
 
 /** @typedef {import('./calls.js').Row} Row */
 
-/** Calls: 6 at once, and 2 of the tool; an audit and the queue of webhooks when somebody asks. @param {HTMLElement} root @param {AbortSignal} signal */
+/** From when on the deployment's alarms `OutboxAge` and `RefundsLate` cry. */
+const LATE = { hold_ms: 120_000, due_s: 900 };
+
+/** Calls: 6 at once, and 3 of the tool; an audit and the queue of webhooks when somebody asks. @param {HTMLElement} root @param {AbortSignal} signal */
 export function stateView(root, signal) {
   root.append(
     h('h1', null, t('nav.state')),
@@ -19,6 +22,7 @@ export function stateView(root, signal) {
         part('state.sending', signal, () => sending(signal)),
         part('state.oldest', signal, () => list(signal, '/operator/withdrawals', { state: 'pending', limit: 1 }, 'withdrawals', ['at', 'amount', 'withdrawal', 'state'], (row) => withdrawalCells(row, true), 'withdrawals.none')),
         part('state.open', signal, () => list(signal, '/operator/packets', { status: 'open', limit: 10 }, 'packets', PACKET_COLUMNS, packetCells)),
+        config.tool && part('state.backlog', signal, () => backlog(signal)),
         config.tool && partOnDemand('state.audit', 'state.audit.run', signal, () => audit(signal), 'state.audit.hint'),
       ),
       h('div', null,
@@ -83,6 +87,19 @@ async function parked(signal) {
     userLink(user_id),
     h('div', { class: 'about' }, reason, button('deed.replay', () => openDeed('replay', { packet_id, slip }))),
   ])).element;
+}
+
+/** What waits for settle, and whether it is late, as the alarms say. @param {AbortSignal} signal */
+async function backlog(signal) {
+  const { output } = await tool(['backlog', '--json'], { signal });
+  if (typeof output !== 'object') throw new Error(String(output));
+  const { outbox_left: holds, oldest_outbox_ms, due_left, oldest_due_s } = output;
+  const isLate = holds === null || oldest_outbox_ms > LATE.hold_ms || oldest_due_s > LATE.due_s;
+  const since = (/** @type {number} */ count, /** @type {number} */ ms) => [String(count), count > 0 && h('span', { class: 'hint' }, ' · ', t('age.is', { time: span(ms) }))];
+  return [
+    h('p', { class: isLate ? 'alarm' : 'fine' }, h('strong', null, t(isLate ? 'backlog.late' : 'backlog.none'))),
+    facts(['backlog.holds', holds === null ? t('backlog.unknown') : since(holds, oldest_outbox_ms)], ['backlog.due', since(due_left, oldest_due_s * 1_000)]),
+  ];
 }
 
 /** @param {AbortSignal} signal */

@@ -43,7 +43,12 @@ impl<T: Table> Ledger<T> {
     /// Empties what a user wrote: greetings, covers and metadata of their packets, the greetings in the claims of these, and the notes of
     /// withdrawals. It changes nothing while something of theirs is unfinished. It may end anywhere, and goes on when it is called again. Each call that finds
     /// something is a deed.
-    pub async fn erase_texts(&self, user: &UserId, at: Timestamp) -> Result<Result<Erased, Unfinished>, LedgerError> {
+    pub async fn erase_texts(
+        &self,
+        user: &UserId,
+        mandate: Mandate<'_>,
+        at: Timestamp,
+    ) -> Result<Result<Erased, Unfinished>, LedgerError> {
         let (mut unfinished, mut written, mut before) = (Unfinished::default(), Vec::new(), None);
         loop {
             let page = self.sent(user, before, PACKETS_PER_READ).await?;
@@ -68,7 +73,7 @@ impl<T: Table> Ledger<T> {
         if written.is_empty() && withdrawals.iter().all(|item| item.note.is_none()) {
             return Ok(Ok(erased));
         }
-        let deed = Deed { user_id: Some(user.clone()), ..Deed::new(DeedKind::Erase, Mandate::default(), at) };
+        let deed = Deed { user_id: Some(user.clone()), ..Deed::new(DeedKind::Erase, mandate, at) };
         self.note_deed(&deed).await?;
         let emptied = stream::iter(written).map(|id| self.empty_packet(id, at)).buffer_unordered(AT_ONCE);
         for claims in emptied.try_collect::<Vec<_>>().await? {

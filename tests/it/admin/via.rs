@@ -77,6 +77,8 @@ async fn each_command_says_the_same_as_beside_the_stores() {
         let (near, far) = (admin(&world, arguments).await.with(0), via(&api, OPERATOR, arguments).await.with(0));
         assert_eq!(near.text, far.text, "{arguments:?}");
     }
+    let waiting = via(&api, OPERATOR, &["backlog"]).await.with(0);
+    assert!(waiting.text.starts_with("holds that wait: 1, the oldest for "), "{waiting:?}");
     add_to_balance(&world, "ann").await;
     let (near, far) = (admin(&world, &["audit"]).await.with(1), via(&api, OPERATOR, &["audit"]).await.with(1));
     assert_eq!(near.text, far.text);

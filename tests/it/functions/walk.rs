@@ -269,6 +269,7 @@ impl Walk {
         let held: String = self.stores.redis.command(cmd("HGET").arg(&part).arg("taker-6")).await;
         let () = self.stores.redis.command(cmd("HSET").arg(&part).arg("taker-6").arg(format!("{held}:a test"))).await;
         self.operate("operate-read", &["parked"]).await;
+        self.operate("operate-read", &["backlog"]).await;
         self.operate("operate-repair", &["replay", "--all"]).await;
         self.operate("operate-repair", &["rebuild", &promised]).await;
         self.operate("operate-read", &["packet", &promised]).await;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use shared::domain::{
-    AckMode, Amount, Amounts, Best, Claim, Guard, Labels, PacketId, Seed, Split, Summary, Terms, Timestamp, UserId,
-    WithdrawalRequest,
+    AckMode, Amount, Amounts, Best, Claim, Guard, Labels, Mandate, PacketId, Seed, Split, Summary, Terms, Timestamp,
+    UserId, WithdrawalRequest,
 };
 use shared::ledger::{Erased, Ledger, SendRequest};
 use shared::memory::MemoryTable;
@@ -110,11 +110,11 @@ async fn an_erasure_that_fails_anywhere_leaves_books_that_balance() {
     for done in 0..=transactions {
         table.table.restore(&snapshot);
         table.left.store(done, Ordering::SeqCst);
-        let ended = ledger.erase_texts(&user("sam"), at(30)).await;
+        let ended = ledger.erase_texts(&user("sam"), Mandate::default(), at(30)).await;
         assert_eq!(ended.is_ok(), done == transactions, "{done}: {ended:?}");
         audit(table.table.items(), &[]).await.unwrap();
         table.left.store(u32::MAX, Ordering::SeqCst);
-        let again = ledger.erase_texts(&user("sam"), at(31)).await.unwrap().unwrap();
+        let again = ledger.erase_texts(&user("sam"), Mandate::default(), at(31)).await.unwrap().unwrap();
         assert_eq!(again == Erased::default(), done == transactions);
         let after = audit(table.table.items(), &[]).await.unwrap();
         assert_eq!(after.balances, before.balances);

@@ -43,10 +43,11 @@ const english = {
 
   'evening.none': 'No packet has this reference.', 'evening.others': 'Other senders:', 'evening.rounds': { one: '1 round', other: '{count} rounds' }, 'evening.won': 'Won', 'evening.won.by': '{amount} in {slips} slips by {count} people', 'evening.open': 'Undecided', 'evening.back': 'Gone back', 'evening.file': 'File for finance',
 
-  'state.sending': 'Sending', 'state.webhooks': 'Webhooks', 'state.suspended': 'Suspended users', 'state.limited': 'Users with limits of their own', 'state.open': 'Open packets', 'state.oldest': 'Oldest pending withdrawal', 'state.parked': 'Parked holds',
+  'state.sending': 'Sending', 'state.webhooks': 'Webhooks', 'state.suspended': 'Suspended users', 'state.limited': 'Users with limits of their own', 'state.open': 'Open packets', 'state.oldest': 'Oldest pending withdrawal', 'state.backlog': 'Waiting to be settled', 'state.parked': 'Parked holds',
   'state.audit': 'Audit of the last 24 hours', 'state.audit.run': 'Audit', 'state.audit.hint': 'Reads what changed since, and adds it up.',
   'sending.on': 'Packets can be sent.', 'sending.paused': 'Sending is paused.', 'sending.history': 'Decisions before',
   'webhooks.well': 'Events are delivered.', 'webhooks.failing': 'The receiver fails.', 'webhooks.disabled': 'No event is delivered: disabled.', 'webhooks.answer': 'Last failure', 'webhooks.off': 'Put off until', 'webhooks.oldest': 'Oldest waiting', 'webhooks.queue': 'Queue',
+  'backlog.none': 'Nothing is late.', 'backlog.late': 'Settling is late.', 'backlog.holds': 'Holds', 'backlog.due': 'Refunds', 'backlog.unknown': 'Redis does not say',
   'parked.none': 'No hold is parked.', 'parked.slip': 'slip {slip}',
   'audit.right': 'All money is accounted for.', 'audit.wrong': { one: '1 thing is wrong.', other: '{count} things are wrong.' }, 'audit.packets': 'Packets', 'audit.deposited': 'Deposited', 'audit.withdrawn': 'Withdrawn', 'audit.wallets': 'In wallets', 'audit.pending': 'In pending withdrawals', 'audit.slips': 'In packets',
 

@@ -42,10 +42,11 @@ export const texts = {
 
   'evening.none': '没有红包用这个参考号。', 'evening.others': '其他发送人：', 'evening.rounds': { other: '{count} 轮' }, 'evening.won': '抢走', 'evening.won.by': '{amount}，{slips} 份，{count} 人', 'evening.open': '未定', 'evening.back': '已退回', 'evening.file': '财务文件',
 
-  'state.sending': '发红包', 'state.webhooks': 'Webhook', 'state.suspended': '被停用的用户', 'state.limited': '有单独限额的用户', 'state.open': '进行中的红包', 'state.oldest': '最早的待处理提现', 'state.parked': '搁置的份',
+  'state.sending': '发红包', 'state.webhooks': 'Webhook', 'state.suspended': '被停用的用户', 'state.limited': '有单独限额的用户', 'state.open': '进行中的红包', 'state.oldest': '最早的待处理提现', 'state.backlog': '等待结算', 'state.parked': '搁置的份',
   'state.audit': '近 24 小时的核对', 'state.audit.run': '核对', 'state.audit.hint': '读取期间的变化并加总。',
   'sending.on': '可以发红包。', 'sending.paused': '发红包已暂停。', 'sending.history': '以前的决定',
   'webhooks.well': '事件正常送达。', 'webhooks.failing': '接收方出错。', 'webhooks.disabled': '已停用，不送事件。', 'webhooks.answer': '上次失败', 'webhooks.off': '推迟到', 'webhooks.oldest': '最早的待送', 'webhooks.queue': '队列',
+  'backlog.none': '没有延误。', 'backlog.late': '结算有延误。', 'backlog.holds': '占位', 'backlog.due': '待退款的红包', 'backlog.unknown': 'Redis 没有回答',
   'parked.none': '没有搁置的份。', 'parked.slip': '第 {slip} 份',
   'audit.right': '所有的钱都对得上。', 'audit.wrong': { other: '{count} 处不对。' }, 'audit.packets': '红包', 'audit.deposited': '充值', 'audit.withdrawn': '提走', 'audit.wallets': '在钱包里', 'audit.pending': '在待处理提现里', 'audit.slips': '在红包里',
 

@@ -42,10 +42,11 @@ export const texts = {
 
   'evening.none': '沒有紅包用這個參考號。', 'evening.others': '其他發送人：', 'evening.rounds': { other: '{count} 輪' }, 'evening.won': '搶走', 'evening.won.by': '{amount}，{slips} 份，{count} 人', 'evening.open': '未定', 'evening.back': '已退還', 'evening.file': '財務檔案',
 
-  'state.sending': '發紅包', 'state.webhooks': 'Webhook', 'state.suspended': '被停用的使用者', 'state.limited': '有單獨限額的使用者', 'state.open': '進行中的紅包', 'state.oldest': '最早的待處理提領', 'state.parked': '擱置的份',
+  'state.sending': '發紅包', 'state.webhooks': 'Webhook', 'state.suspended': '被停用的使用者', 'state.limited': '有單獨限額的使用者', 'state.open': '進行中的紅包', 'state.oldest': '最早的待處理提領', 'state.backlog': '等待結算', 'state.parked': '擱置的份',
   'state.audit': '近 24 小時的核對', 'state.audit.run': '核對', 'state.audit.hint': '讀取期間的變化並加總。',
   'sending.on': '可以發紅包。', 'sending.paused': '發紅包已暫停。', 'sending.history': '以前的決定',
   'webhooks.well': '事件正常送達。', 'webhooks.failing': '接收方出錯。', 'webhooks.disabled': '已停用，不送事件。', 'webhooks.answer': '上次失敗', 'webhooks.off': '推遲到', 'webhooks.oldest': '最早的待送', 'webhooks.queue': '佇列',
+  'backlog.none': '沒有延誤。', 'backlog.late': '結算有延誤。', 'backlog.holds': '佔位', 'backlog.due': '待退款的紅包', 'backlog.unknown': 'Redis 沒有回答',
   'parked.none': '沒有擱置的份。', 'parked.slip': '第 {slip} 份',
   'audit.right': '所有的錢都對得上。', 'audit.wrong': { other: '{count} 處不對。' }, 'audit.packets': '紅包', 'audit.deposited': '儲值', 'audit.withdrawn': '提走', 'audit.wallets': '在錢包裡', 'audit.pending': '在待處理提領裡', 'audit.slips': '在紅包裡',
 
