@@ -201,11 +201,18 @@ drill: ## Restore the table, lose Redis, kill everything beside PostgreSQL; then
 
 # make bench QUICK=1, or only some of it: make bench ARGS="--only A,B --scheme ours". The report is in target/bench;
 # that of make bench SERVER=valkey is in target/bench-valkey.
+# make bench ONLY=console      the views of the support page beside 100,000 users and 20,000 packets
 bench: ## Compare this engine with every published design
+ifeq ($(ONLY),console)
+	@scripts/install-tools.sh && scripts/install-tools.sh web
+	cargo build --profile local -p hongbao
+	HONGBAO_PROFILE=local node tests/web/console-load.mjs
+else
 	@scripts/install-tools.sh && scripts/install-tools.sh postgres
 	@$(call announce,measured/bench,the benchmark: about 20 minutes)
 	cargo build --profile measured -p bench
 	target/measured/bench $(if $(QUICK),--quick) $(ARGS)
+endif
 
 # Counts, and reads no clock. The page is in target/growth.
 growth: ## Count what each action costs, by the size of a packet

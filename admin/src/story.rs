@@ -2,8 +2,11 @@
 //! became of a request.
 
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
+use aho_corasick::AhoCorasick;
 use serde::Serialize;
 use serde_json::Value;
 use shared::domain::{Movement, MovementFilter, MovementKind, PacketId, Timestamp, UserId};
@@ -35,8 +38,10 @@ pub async fn run(table: &Table, options: &Story, json: bool) -> Result<Outcome, 
     if options.user.is_some() && options.log_key.is_none() && !options.log.is_empty() {
         return Err(Failed::Refused("--log needs --log-key".to_owned()));
     }
-    if options.request.is_some() && options.log.is_empty() {
-        return Err(Failed::Refused("--request needs --log".to_owned()));
+    for (name, is_asked) in [("--request", options.request.is_some()), ("--refused", options.refused)] {
+        if is_asked && options.log.is_empty() {
+            return Err(Failed::Refused(format!("{name} needs --log")));
+        }
     }
     if options.from.zip(options.to).is_some_and(|(from, to)| from > to) {
         return Err(Failed::Refused("--to is before --from".to_owned()));
@@ -44,9 +49,14 @@ pub async fn run(table: &Table, options: &Story, json: bool) -> Result<Outcome, 
     let mut rows = Vec::new();
     let slips = of_ledger(&table.ledger(), options, &mut rows).await?;
     let of_ledger = rows.len();
+    let names = names(options, &slips)?;
     for file in options.log.iter().map(|path| files(path)).collect::<Result<Vec<_>, _>>()?.into_iter().flatten() {
-        let text = std::fs::read_to_string(&file).map_err(in_file(&file))?;
-        rows.extend(lines(&text).filter_map(|line| row_of(&line, options, &slips)));
+        for line in BufReader::new(File::open(&file).map_err(in_file(&file))?).split(b'\n') {
+            let line = line.map_err(in_file(&file))?;
+            if names.is_match(&line) {
+                rows.extend(fields_of(&line).and_then(|line| row_of(&line, options, &slips)));
+            }
+        }
     }
     rows.sort_by(|one, other| one.at.cmp(&other.at));
     let exit = if rows.is_empty() { Exit::Wrong } else { Exit::Good };
@@ -65,6 +75,8 @@ pub async fn run(table: &Table, options: &Story, json: bool) -> Result<Outcome, 
 const NAMES: &str = "at what packet_id slip amount id why";
 /// The movements of a read.
 const PAGE: u32 = 100;
+/// What became of the requests that were not refused.
+const DONE: [&str; 3] = ["ok", "grabbed", "replayed"];
 /// How the names of operations begin that change nothing.
 const READS: [&str; 4] = ["get", "list", "find", "report"];
 
@@ -75,7 +87,7 @@ async fn of_ledger(
     options: &Story,
     rows: &mut Vec<Row>,
 ) -> Result<BTreeSet<(PacketId, u32)>, Failed> {
-    if options.request.is_some() {
+    if options.request.is_some() || options.refused {
         return Ok(BTreeSet::new());
     }
     match (&options.user, options.packet) {
@@ -168,10 +180,21 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, Failed> {
     entries.map(|entry| entry.map(|entry| entry.path()).map_err(in_file(path))).collect()
 }
 
-/// The lines of a log: JSON as the functions print it, perhaps behind a time, as a query of Logs Insights shows them.
-fn lines(text: &str) -> impl Iterator<Item = Value> {
-    let json = |line: &str| line.find('{').and_then(|start| serde_json::from_str(&line[start..]).ok());
-    text.lines().filter_map(json)
+/// The names of which a line has one if it is to be told. To look for them is much faster than to parse all lines.
+fn names(options: &Story, slips: &BTreeSet<(PacketId, u32)>) -> Result<AhoCorasick, Failed> {
+    let names: BTreeSet<String> = match (&options.user, &options.log_key) {
+        (Some(user), Some(key)) => {
+            slips.iter().map(|(packet, _)| packet.to_string()).chain([name_under(key, user)]).collect()
+        }
+        _ => options.packet.iter().map(PacketId::to_string).chain(options.request.clone()).collect(),
+    };
+    AhoCorasick::new(names).map_err(|error| Failed::Refused(error.to_string()))
+}
+
+/// A line of a log: JSON as the functions print it, perhaps behind a time, as a query of Logs Insights shows them.
+fn fields_of(line: &[u8]) -> Option<Value> {
+    let start = line.iter().position(|byte| *byte == b'{')?;
+    serde_json::from_slice(&line[start..]).ok()
 }
 
 /// What a line tells of the user, the packet or the request: a request of theirs, or what became of a hold of a slip that they claimed. What the
@@ -203,6 +226,10 @@ fn row_of(line: &Value, options: &Story, slips: &BTreeSet<(PacketId, u32)>) -> O
     let of_their_slip = fields["user"].is_null() && !is_void && place.is_some_and(|place| slips.contains(&place));
     let is_then = options.from.is_none_or(|from| at >= from) && options.to.is_none_or(|to| at < to);
     if !(is_theirs || of_their_slip) || !is_then {
+        return None;
+    }
+    let is_refused = |outcome: String| !DONE.contains(&&*outcome);
+    if options.refused && !text("outcome").is_some_and(is_refused) {
         return None;
     }
     let what = match (text("operation"), text("outcome")) {

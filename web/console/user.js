@@ -123,9 +123,9 @@ function withdrawals(id, signal) {
 
 /** What the log has of requests that were refused or came to nothing, the newest first. @param {string[]} which @param {AbortSignal} signal */
 export async function refused(which, signal) {
-  const { output } = await tool(['story', ...which, '--json'], { signal });
+  const { output } = await tool(['story', '--refused', ...which, '--json'], { signal });
   if (!Array.isArray(output)) throw new Error(String(output));
-  const rows = /** @type {Row[]} */ (output).filter(({ what }) => /^answered: /.test(what) && !/, (ok|grabbed|replayed)$/.test(what));
+  const rows = /** @type {Row[]} */ (output);
   if (rows.length === 0) return h('p', { class: 'hint' }, t('refused.none'));
   const shown = rows.reverse().slice(0, REFUSED_MAX).map(({ at, what, why, packet_id, id }) => [
     h('div', { class: 'about' }, when(at), h('code', { class: 'by' }, id)), h('div', { class: 'about' }, h('strong', null, what.replace('answered: ', '')), packet_id && packetLink(packet_id)), why?.startsWith('by ') ? principal(why.slice(3)) : why,

@@ -67,6 +67,9 @@ async fn a_story_has_what_was_asked_and_answered_and_what_moved() {
     assert_eq!(rows_of_bob, [[&moved, &json!(0), &json!(100), &id], [&answered, &json!(0), &json!(null), &id]]);
     let lost = story(folder.path(), "taker-carol", &ALWAYS).await.with(0).json();
     assert_eq!(whats_of(&lost), ["answered: grabPacket, sold_out", "answered: sendPacket, insufficient-balance"]);
+    let refused = story(folder.path(), "taker-carol", &["--refused"]).await.with(0).json();
+    assert_eq!(refused, lost);
+    story(folder.path(), "taker-bob", &["--refused"]).await.with(1);
     // Of one packet, without a time; of the packet by itself; and of one request.
     let of_packet = story(folder.path(), "taker-carol", &["--packet", &packet]).await.with(0).json();
     assert_eq!(whats_of(&of_packet), ["answered: grabPacket, sold_out"]);
