@@ -180,7 +180,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, Failed> {
     entries.map(|entry| entry.map(|entry| entry.path()).map_err(in_file(path))).collect()
 }
 
-/// The names of which a line has one if it is to be told. To look for them is much faster than to parse all lines.
+/// The names of which a line has one if the story has it. To look for them is much faster than to parse all lines.
 fn names(options: &Story, slips: &BTreeSet<(PacketId, u32)>) -> Result<AhoCorasick, Failed> {
     let names: BTreeSet<String> = match (&options.user, &options.log_key) {
         (Some(user), Some(key)) => {

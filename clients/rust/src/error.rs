@@ -152,6 +152,8 @@ pub struct Problem {
     pub errors: Vec<FieldError>,
     /// The id by which the operator finds the request in the logs.
     pub request_id: Option<String>,
+    /// The trace of the request, if it had a well-formed one.
+    pub trace_id: Option<String>,
     /// The wait that the service asks for before the same request is sent again.
     pub retry_after: Option<Duration>,
     /// The limit that refused the request.
@@ -178,6 +180,7 @@ impl Problem {
             message: String,
             errors: Vec<FieldError>,
             request_id: Option<String>,
+            trace_id: Option<String>,
             #[serde(deserialize_with = "known")]
             limit: Option<Limit>,
             resets_at: Option<String>,
@@ -194,10 +197,10 @@ impl Problem {
         let body: Body = serde_json::from_slice(response.body()).unwrap_or_default();
         let detail = if body.detail.is_empty() { body.message } else { body.detail };
         let code = body.code.unwrap_or(ProblemCode::of_status(status));
-        let Body { errors, request_id, limit, resets_at, .. } = body;
+        let Body { errors, request_id, trace_id, limit, resets_at, .. } = body;
         // API Gateway's own answers have it under another name.
         let of_gateway = || response.headers().get("apigw-requestid")?.to_str().ok().map(str::to_owned);
         let request_id = request_id.or_else(of_gateway);
-        Self { status: status.as_u16(), code, detail, errors, request_id, retry_after, limit, resets_at }
+        Self { status: status.as_u16(), code, detail, errors, request_id, trace_id, retry_after, limit, resets_at }
     }
 }

@@ -116,6 +116,7 @@ pub struct PacketSent {
     pub created_at: String,
     pub starts_at: Option<String>,
     pub expires_at: String,
+    pub trace_id: Option<String>,
 }
 
 /// A user owns a slip.
@@ -130,6 +131,7 @@ pub struct SlipClaimed {
     pub amount: u64,
     pub currency: String,
     pub grabbed_at: String,
+    pub trace_id: Option<String>,
 }
 
 /// A withdrawal is pending.
@@ -143,6 +145,7 @@ pub struct WithdrawalRequested {
     pub requested_by: String,
     pub note: Option<String>,
     pub at: String,
+    pub trace_id: Option<String>,
 }
 
 /// A pending withdrawal is paid out.
@@ -156,6 +159,7 @@ pub struct WithdrawalPosted {
     pub requested_by: String,
     pub posted_amount: u64,
     pub ended_at: String,
+    pub trace_id: Option<String>,
 }
 
 /// A pending withdrawal is back in the wallet.
@@ -168,6 +172,7 @@ pub struct WithdrawalVoided {
     pub currency: String,
     pub requested_by: String,
     pub ended_at: String,
+    pub trace_id: Option<String>,
 }
 
 /// The operator closed a packet.
@@ -179,6 +184,7 @@ pub struct PacketClosed {
     pub reference: Option<String>,
     pub reason: String,
     pub closed_at: String,
+    pub trace_id: Option<String>,
 }
 
 /// Every slip of a packet is claimed.

@@ -118,6 +118,17 @@ impl<'a> RequestedRow<'a> {
     }
 }
 
+/// The reason in a body that has nothing else, or not even that.
+pub(super) fn reason_of_body(fields: &mut Fields, request: &Request) -> Result<Option<OperatorReason>, Problem> {
+    #[derive(Default, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Asked {
+        reason: Option<String>,
+    }
+    let body: Asked = parse_body(request, BODY_BYTES_MAX)?.unwrap_or_default();
+    Ok(fields.text("reason", body.reason))
+}
+
 /// Why an operator's request acts, and its idempotency key.
 #[derive(Debug, Default)]
 pub struct Why {
@@ -139,14 +150,8 @@ impl Why {
     /// # Errors
     /// `invalid-request`.
     pub fn of_body(request: &Request) -> Result<Self, Problem> {
-        #[derive(Default, Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Asked {
-            reason: Option<String>,
-        }
-        let body: Asked = parse_body(request, BODY_BYTES_MAX)?.unwrap_or_default();
         let mut fields = Fields::default();
-        let reason = fields.text("reason", body.reason);
+        let reason = reason_of_body(&mut fields, request)?;
         fields.finish()?;
         Self::new(request, reason)
     }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::body::{Fields, Int, parse_body, required_body};
 use super::problem::{Code, Limit, Problem};
+use super::support::reason_of_body;
 use crate::domain::{
     Amount, Limits, MAX_MOVEMENT, OperatorReason, RequestKey, Requester, UserId, Withdrawal, WithdrawalRequest,
 };
@@ -103,16 +104,10 @@ pub fn withdrawal_voided(
     user: &str,
     id: &str,
 ) -> Result<(UserId, RequestKey, Option<OperatorReason>), Problem> {
-    #[derive(Default, Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Asked {
-        reason: Option<String>,
-    }
-    let body: Asked = parse_body(request, BODY_BYTES_MAX)?.unwrap_or_default();
     let mut fields = Fields::default();
+    let reason = reason_of_body(&mut fields, request)?;
     let user = fields.check("user_id", user.parse().ok(), "is not a user id");
     let id = fields.check("withdrawal_id", id.parse().ok(), ID);
-    let reason = fields.text("reason", body.reason);
     fields.complete(|| Some((user?, id?, reason)))
 }
 
