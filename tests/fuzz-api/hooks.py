@@ -35,21 +35,29 @@ PLAIN = (
     "^[^\\x00-\\x1f\\x7f-\\x9f\\xad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u200b\\u200e\\u200f\\u2028-\\u202e"
     "\\u2060-\\u206f\\u3164\\ue000-\\uf8ff\\ufe03-\\ufe0d\\ufeff\\uffa0\\ufff0-\\ufffb]*$"
 )
-PATTERNS = {"Greeting": PLAIN, "OperatorReason": PLAIN, "NoteRequest": PLAIN, "Passphrase": "^[^\\x00-\\x1f\\x7f-\\x9f]*[!-~\u4e00-\u9fff][^\\x00-\\x1f\\x7f-\\x9f]*$"}
+PATTERNS = {
+    r"^[^\x00-\x1f\x7f]*$": PLAIN,
+    r"^[^\x00-\x1f\x7f]*[^\x00-\x20\x7f][^\x00-\x1f\x7f]*$": "^[^\\x00-\\x1f\\x7f-\\x9f]*[!-~\u4e00-\u9fff][^\\x00-\\x1f\\x7f-\\x9f]*$",
+}
 
 
 @schemathesis.hook
 def before_load_schema(context, raw_schema):
     """Closes the answers: those of this version have only the fields and values that the document knows."""
-    for name, schema in raw_schema["components"]["schemas"].items():
+    for schema in raw_schema["components"]["schemas"].values():
         if schema.get("type") == "object":
             schema.setdefault("additionalProperties", False)
         if "x-extensible-enum" in schema:
             schema["enum"] = schema.pop("x-extensible-enum")
-        if name in PATTERNS:
-            schema["pattern"] = PATTERNS[name]
-        if name.endswith("Metadata"):
-            schema["propertyNames"]["pattern"] = schema["additionalProperties"]["pattern"] = PLAIN
+    say_all(raw_schema["components"]["schemas"])
+
+
+def say_all(node):
+    """Puts the whole pattern of a text where the document has a part of it."""
+    if isinstance(node, dict) and node.get("pattern") in PATTERNS:
+        node["pattern"] = PATTERNS[node["pattern"]]
+    for inner in node.values() if isinstance(node, dict) else node if isinstance(node, list) else []:
+        say_all(inner)
 
 
 @schemathesis.hook
