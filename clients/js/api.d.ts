@@ -2801,7 +2801,8 @@ export interface components {
         IdempotencyKey: components["schemas"]["IdempotencyKey"];
         /**
          * @description A key of this request, spelled as that of a send. A request with the key of one of the last 50 deeds, of the same kind, changes nothing. A
-         *     suspension is answered as it was made then; the others show what stands now.
+         *     suspension is answered as it was made then; the others show what stands now. So a request with a key is a deed even if it found nothing to
+         *     change.
          * @example lift-alice-1
          */
         DeedKey: components["schemas"]["IdempotencyKey"];
@@ -4200,7 +4201,8 @@ export interface operations {
             header?: {
                 /**
                  * @description A key of this request, spelled as that of a send. A request with the key of one of the last 50 deeds, of the same kind, changes nothing. A
-                 *     suspension is answered as it was made then; the others show what stands now.
+                 *     suspension is answered as it was made then; the others show what stands now. So a request with a key is a deed even if it found nothing to
+                 *     change.
                  * @example lift-alice-1
                  */
                 "Idempotency-Key"?: components["parameters"]["DeedKey"];
@@ -4243,7 +4245,8 @@ export interface operations {
             header?: {
                 /**
                  * @description A key of this request, spelled as that of a send. A request with the key of one of the last 50 deeds, of the same kind, changes nothing. A
-                 *     suspension is answered as it was made then; the others show what stands now.
+                 *     suspension is answered as it was made then; the others show what stands now. So a request with a key is a deed even if it found nothing to
+                 *     change.
                  * @example lift-alice-1
                  */
                 "Idempotency-Key"?: components["parameters"]["DeedKey"];
@@ -4539,7 +4542,8 @@ export interface operations {
             header?: {
                 /**
                  * @description A key of this request, spelled as that of a send. A request with the key of one of the last 50 deeds, of the same kind, changes nothing. A
-                 *     suspension is answered as it was made then; the others show what stands now.
+                 *     suspension is answered as it was made then; the others show what stands now. So a request with a key is a deed even if it found nothing to
+                 *     change.
                  * @example lift-alice-1
                  */
                 "Idempotency-Key"?: components["parameters"]["DeedKey"];
@@ -4648,7 +4652,8 @@ export interface operations {
             header?: {
                 /**
                  * @description A key of this request, spelled as that of a send. A request with the key of one of the last 50 deeds, of the same kind, changes nothing. A
-                 *     suspension is answered as it was made then; the others show what stands now.
+                 *     suspension is answered as it was made then; the others show what stands now. So a request with a key is a deed even if it found nothing to
+                 *     change.
                  * @example lift-alice-1
                  */
                 "Idempotency-Key"?: components["parameters"]["DeedKey"];

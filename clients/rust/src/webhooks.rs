@@ -171,6 +171,7 @@ pub struct WithdrawalVoided {
     pub amount: u64,
     pub currency: String,
     pub requested_by: String,
+    pub void_reason: Option<String>,
     pub ended_at: String,
     pub trace_id: Option<String>,
 }
