@@ -1,42 +1,55 @@
 //! What waits for settle.
 
-use std::time::Duration;
-
+use futures::future::try_join_all;
 use serde::Serialize;
-use shared::domain::PARTITIONS;
-use shared::service::{RunReport, Settle};
-use tokio::time::Instant;
+use shared::domain::{PARTITIONS, PacketId, Partition, Timestamp};
+use shared::ledger::due_shard;
 
 use crate::deployment::{Deployed, Failed};
+use crate::parked::all_held;
+use crate::text::fields;
 use crate::{Exit, Outcome};
 
-/// What a run of settle would find. The names are those of its report, which explains them.
+/// Due packets of a shard that are counted, and packets that are read at once.
+const DUE_MAX: u32 = 1_000;
+const PACKETS_PER_READ: usize = 100;
+
+/// How much waits, and since when in seconds; `null`: nothing does.
 #[derive(Debug, Serialize)]
 struct Backlog {
-    outbox_left: Option<u64>,
-    oldest_outbox_ms: Option<u64>,
-    due_left: u64,
-    oldest_due_s: u64,
+    /// Holds that settle has not persisted yet, those that are parked too.
+    holds: usize,
+    oldest_hold_s: Option<u64>,
+    /// Packets that are closed or expired, and not settled. At most 1,000 of each of the 16 shards are counted.
+    due: usize,
+    oldest_due_s: Option<u64>,
+    /// The oldest pending withdrawal.
     oldest_pending_s: Option<u64>,
 }
 
-/// Counts what waits. It changes nothing.
+/// Counts what waits.
 pub async fn run(deployed: &Deployed, json: bool) -> Result<Outcome, Failed> {
-    let settle = Settle::new(deployed.stores.clone(), deployed.settle_grace);
-    // A run without time only counts.
-    let report = settle.run(0..=PARTITIONS - 1, Instant::now()).await?;
-    let RunReport { outbox_left, oldest_outbox_ms, due_left, oldest_due_s, oldest_pending_s, .. } = report;
-    let backlog = Backlog { outbox_left, oldest_outbox_ms, due_left, oldest_due_s, oldest_pending_s };
-    let oldest = |age: Duration| format!("the oldest for {age:?}");
-    let text = || {
-        let holds = outbox_left.zip(oldest_outbox_ms).map_or_else(
-            || "Redis does not say".to_owned(),
-            |(holds, ms)| format!("{holds}, {}", oldest(Duration::from_millis(ms))),
-        );
-        let due = format!("{due_left}, {}", oldest(Duration::from_secs(oldest_due_s)));
-        let pending = oldest_pending_s
-            .map_or_else(|| "the ledger does not say".to_owned(), |seconds| oldest(Duration::from_secs(seconds)));
-        format!("holds that wait: {holds}\npackets that are due: {due}\npending withdrawals: {pending}")
+    let stores = &deployed.stores;
+    let held = all_held(deployed).await?;
+    let now = stores.clock.now();
+    let shards = 0..=due_shard(Partition::wrapping(PARTITIONS - 1));
+    let due = try_join_all(shards.map(|shard| stores.ledger.due(shard, now, None, DUE_MAX))).await?.concat();
+    let mut over: Vec<Timestamp> = due.iter().filter_map(|due| due.expired_at).collect();
+    // The index does not say when a packet was closed.
+    let closed: Vec<PacketId> = due.iter().filter(|due| due.expired_at.is_none()).map(|due| due.id).collect();
+    for ids in closed.chunks(PACKETS_PER_READ) {
+        let packets = stores.ledger.packets(ids).await?;
+        let left = packets.into_iter().filter(|packet| packet.settled.is_none());
+        over.extend(left.filter_map(|packet| packet.closed).map(|closed| closed.at));
+    }
+    let age = |since: Option<Timestamp>| since.map(|since| now.since(since).as_secs());
+    let backlog = Backlog {
+        holds: held.len(),
+        oldest_hold_s: age(held.iter().map(|(_, entry)| entry.hold.at).min()),
+        due: over.len(),
+        oldest_due_s: age(over.iter().min().copied()),
+        oldest_pending_s: age(stores.ledger.oldest_pending().await?),
     };
+    let text = || fields(&backlog, "holds oldest_hold_s due oldest_due_s oldest_pending_s");
     Ok(Outcome::new(json, &backlog, text, Exit::Good))
 }

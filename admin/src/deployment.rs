@@ -1,7 +1,6 @@
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use ::audit::{Auditor, Malformed, ReadError, Reader, Source};
 use ::aws_config::SdkConfig;
@@ -189,8 +188,6 @@ pub struct Deployed {
     pub(crate) auditor: Auditor,
     /// The table's name and where it is, for people.
     pub(crate) place: String,
-    /// How long after its expiry a packet is due.
-    pub(crate) settle_grace: Duration,
 }
 
 impl Deployed {
@@ -225,9 +222,8 @@ impl Deployed {
             redis.aws = wiring::environment_for_secrets();
         }
         let connection = Connection::new(redis)?;
-        let settle_grace = config.settle_grace;
         let wiring = Wiring::over(any, connection.clone(), config, Environment::default());
-        Ok(Self { stores: wiring.stores().clone(), connection, auditor: Auditor::over(source), place, settle_grace })
+        Ok(Self { stores: wiring.stores().clone(), connection, auditor: Auditor::over(source), place })
     }
 }
 

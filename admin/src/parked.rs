@@ -2,7 +2,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use serde::Serialize;
 use shared::domain::{Owner, PARTITIONS, PacketId, PartId, Partition, Signer};
 use shared::ledger::ClaimRefusal;
-use shared::ports::OutboxEntry;
+use shared::ports::{HotStore, HotStoreError, OutboxEntry};
 use shared::service::{Failure, Replay, Replayed};
 
 use crate::deployment::{Deployed, Failed};
@@ -29,7 +29,7 @@ struct Row {
 
 /// Lists all parked holds.
 pub async fn list(deployed: &Deployed, json: bool) -> Result<Outcome, Failed> {
-    let parked = all_parked(&Replay::new(deployed.stores.clone(), None)).await?;
+    let parked = all_parked(deployed).await?;
     let rows: Vec<Row> = parked.into_iter().map(|(part, held)| Row::new(part, &held)).collect();
     Ok(answer(&rows, json, Exit::Good))
 }
@@ -43,7 +43,7 @@ pub async fn replay(deployed: &Deployed, asked: &Asked, by: Option<Signer>, json
     };
     let mut rows = Vec::new();
     let mut exit = Exit::Good;
-    for (part, held) in all_parked(&replay).await?.into_iter().filter(is_asked) {
+    for (part, held) in all_parked(deployed).await?.into_iter().filter(is_asked) {
         let row = Row::new(part, &held);
         let (outcome, reason) = match replay.replay(part, &held.hold).await {
             Ok(Replayed::StillParked(reason)) => {
@@ -76,17 +76,23 @@ pub async fn replay(deployed: &Deployed, asked: &Asked, by: Option<Signer>, json
     Ok(answer(&rows, json, exit))
 }
 
-async fn all_parked<T, H>(replay: &Replay<T, H>) -> Result<Vec<(PartId, OutboxEntry)>, Failure>
-where
-    T: shared::ports::Table,
-    H: shared::ports::HotStore,
-{
-    let partitions: Vec<Vec<(PartId, OutboxEntry)>> = stream::iter(0..PARTITIONS)
-        .map(|index| replay.parked(Partition::wrapping(index)))
-        .buffered(PARTITIONS_AT_ONCE)
-        .try_collect()
-        .await?;
-    Ok(partitions.into_iter().flatten().collect())
+async fn all_parked(deployed: &Deployed) -> Result<Vec<(PartId, OutboxEntry)>, Failure> {
+    Ok(all_held(deployed).await?.into_iter().filter(|(_, held)| held.parked.is_some()).collect())
+}
+
+/// All holds that wait to be persisted, by part and then by time.
+pub async fn all_held(deployed: &Deployed) -> Result<Vec<(PartId, OutboxEntry)>, Failure> {
+    let hot = &deployed.stores.hot;
+    let of_partition = async |index| {
+        let mut held = Vec::new();
+        for part in hot.pending_parts(Partition::wrapping(index)).await? {
+            held.extend(hot.outbox(part).await?.into_iter().map(|entry| (part, entry)));
+        }
+        Ok::<_, HotStoreError>(held)
+    };
+    let partitions: Vec<Vec<(PartId, OutboxEntry)>> =
+        stream::iter(0..PARTITIONS).map(of_partition).buffered(PARTITIONS_AT_ONCE).try_collect().await?;
+    Ok(partitions.concat())
 }
 
 impl Row {

@@ -51,7 +51,12 @@ pub async fn run(table: &Table, options: &Story, json: bool) -> Result<Outcome, 
     let of_ledger = rows.len();
     let names = names(options, &slips)?;
     for file in options.log.iter().map(|path| files(path)).collect::<Result<Vec<_>, _>>()?.into_iter().flatten() {
-        for line in BufReader::new(File::open(&file).map_err(in_file(&file))?).split(b'\n') {
+        let mut lines = BufReader::new(File::open(&file).map_err(in_file(&file))?);
+        // As a compressed file has, or one in UTF-16.
+        if lines.fill_buf().map_err(in_file(&file))?.contains(&0) {
+            return Err(Failed::Refused(format!("{} is no text in UTF-8", file.display())));
+        }
+        for line in lines.split(b'\n') {
             let line = line.map_err(in_file(&file))?;
             if names.is_match(&line) {
                 rows.extend(fields_of(&line).and_then(|line| row_of(&line, options, &slips)));

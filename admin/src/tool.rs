@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_page_runs_only_what_is_listed() {
-        let runs = "audit --since 24h --json|packet P|parked --json|story --user alice --packet P --json|sending|webhooks|\
+        let runs = "audit --since 24h --json|packet P|parked --json|backlog --json|story --user alice --packet P --json|sending|webhooks|\
             webhooks replay|webhooks deliver evt_1 evt_2";
         for line in runs.split('|') {
             assert!(read(&line.trim().replace('P', PACKET), None).is_ok(), "{line}");

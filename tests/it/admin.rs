@@ -234,7 +234,10 @@ async fn parked_holds_are_listed_and_tried_again() {
 /// The holds that wait, and the packets.
 async fn backlog(world: &World) -> (u64, u64) {
     let found = admin(world, &["backlog", "--json"]).await.with(0).json();
-    (found["outbox_left"].as_u64().unwrap(), found["due_left"].as_u64().unwrap())
+    let (holds, due) = (found["holds"].as_u64().unwrap(), found["due"].as_u64().unwrap());
+    let ages = [&found["oldest_hold_s"], &found["oldest_due_s"]];
+    assert_eq!(ages.map(Value::is_u64), [holds > 0, due > 0], "{found}");
+    (holds, due)
 }
 
 #[tokio::test]

@@ -90,7 +90,10 @@ async fn a_reader_sees_everything_and_changes_nothing() {
     let sts = LambdaApi::start(Vec::new(), Vec::new()).await;
     let (reader, boss) = futures::join!(console_of(&gateway, &sts, READER), console_of(&gateway, &sts, BOSS));
     let config = said(reader.ask(Method::GET, "/console/config.json").send().await.unwrap(), 200).await;
-    assert_eq!(config, json!({"api": "/console/api", "tool": true, "signs": "aws", "who": arn(READER.key)}));
+    assert_eq!(
+        config,
+        json!({"api": "/console/api", "tool": true, "log": false, "signs": "aws", "who": arn(READER.key)})
+    );
     let config = said(reader.plain(Method::GET, "/console/config.json").send().await.unwrap(), 200).await;
     assert_eq!(config["who"], json!(null));
 
@@ -272,7 +275,7 @@ async fn a_local_stack_is_asked_without_a_signature_and_runs_commands_itself() {
     ];
     let console = Console::start(&built("hongbao-admin"), &dev.url, stores, &[]).await;
     let config = said(console.plain(Method::GET, "/console/config.json").send().await.unwrap(), 200).await;
-    assert_eq!(config, json!({"api": "/console/api", "tool": true, "signs": "nothing", "who": null}));
+    assert_eq!(config, json!({"api": "/console/api", "tool": true, "log": false, "signs": "nothing", "who": null}));
     for (path, kind) in [("/console/", "text/html"), ("/assets/dom.js", "text/javascript")] {
         let file = console.plain(Method::GET, path).send().await.unwrap();
         assert_eq!(file.status(), StatusCode::OK);
@@ -286,7 +289,7 @@ async fn a_local_stack_is_asked_without_a_signature_and_runs_commands_itself() {
 
     // The stack has a console of its own, and takes no commands of other sites' pages.
     let config = said(http.get(format!("{}/console/config.json", dev.url)).send().await.unwrap(), 200).await;
-    assert_eq!(config, json!({"api": "", "tool": true, "signs": "nothing", "who": null}));
+    assert_eq!(config, json!({"api": "", "tool": true, "log": true, "signs": "nothing", "who": null}));
     let tool = || http.post(format!("{}/console/tool", dev.url));
     let parked = tool().json(&json!({"command": ["parked", "--json"]})).send().await.unwrap();
     assert_eq!(said(parked, 200).await, json!({"exit": 0, "output": []}));

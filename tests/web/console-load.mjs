@@ -64,7 +64,10 @@ for (const [name, hash, selector] of views) {
     times.push(await page.evaluate(async ({ to, needed }) => {
       const begun = performance.now();
       location.hash = to;
-      const isShown = () => document.querySelector(needed) !== null && document.querySelector('.loading') === null;
+      const isShown = () => {
+        if (document.querySelector('.trouble')) throw new Error(`${to}: ${document.querySelector('.trouble')?.textContent}`);
+        return document.querySelector(needed) !== null && document.querySelector('.loading') === null;
+      };
       do await new Promise(requestAnimationFrame); while (!isShown());
       return performance.now() - begun;
     }, { to: `#/${hash}`, needed: selector }));

@@ -14,8 +14,8 @@ const TIMEOUT_MS = 15_000;
 /** A tool may work through a whole ledger, for five minutes. */
 const TOOL_TIMEOUT_MS = 310_000;
 
-/** `tool`: whether commands run beside the page. `who`: the principal of all calls. @type {{api: string, tool: boolean, who: string | null, currency?: string}} */
-export let config = { api: '', tool: false, who: null };
+/** `tool`: whether commands run beside the page. `log`: whether they read a log. `who`: the principal of all calls. @type {{api: string, tool: boolean, log: boolean, who: string | null, currency?: string}} */
+export let config = { api: '', tool: false, log: false, who: null };
 
 /** Reads the settings. The token of the page's own server comes in the address, and leaves it at once. */
 export async function loadConfig() {

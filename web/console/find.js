@@ -68,7 +68,7 @@ function looksFor(text) {
   if (isUserId(text)) looks.push({ what: 'user', look: (signal) => user(text, signal) });
   if (IS_REFERENCE.test(text)) looks.push({ what: 'reference', look: (signal) => reference(text, signal) });
   if (IS_KEY.test(text)) looks.push({ what: 'movement', look: (signal) => movement(text, signal) });
-  if (config.tool && /^[\w=-]{8,64}$/.test(text) && !packetId) looks.push({ what: 'request', look: (signal) => request(text, signal) });
+  if (config.log && /^[\w=-]{8,64}$/.test(text) && !packetId) looks.push({ what: 'request', look: (signal) => request(text, signal) });
   return looks;
 }
 

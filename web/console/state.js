@@ -11,7 +11,7 @@ import { withdrawalCells } from './withdrawals.js';
 /** @typedef {import('./calls.js').Row} Row */
 
 /** From when on the deployment's alarms `OutboxAge` and `RefundsLate` cry. */
-const LATE = { hold_ms: 120_000, due_s: 900 };
+const LATE = { hold_s: 120, due_s: 900 };
 
 /** Calls: 6 at once, and 3 of the tool; an audit and the queue of webhooks when somebody asks. @param {HTMLElement} root @param {AbortSignal} signal */
 export function stateView(root, signal) {
@@ -93,12 +93,12 @@ async function parked(signal) {
 async function backlog(signal) {
   const { output } = await tool(['backlog', '--json'], { signal });
   if (typeof output !== 'object') throw new Error(String(output));
-  const { outbox_left: holds, oldest_outbox_ms, due_left, oldest_due_s } = output;
-  const isLate = holds === null || oldest_outbox_ms > LATE.hold_ms || oldest_due_s > LATE.due_s;
-  const since = (/** @type {number} */ count, /** @type {number} */ ms) => [String(count), count > 0 && h('span', { class: 'hint' }, ' · ', t('age.is', { time: span(ms) }))];
+  const { holds, oldest_hold_s, due, oldest_due_s } = output;
+  const isLate = oldest_hold_s > LATE.hold_s || oldest_due_s > LATE.due_s;
+  const since = (/** @type {number} */ count, /** @type {number | null} */ seconds) => [String(count), seconds !== null && h('span', { class: 'hint' }, ' · ', t('age.is', { time: span(seconds * 1_000) }))];
   return [
     h('p', { class: isLate ? 'alarm' : 'fine' }, h('strong', null, t(isLate ? 'backlog.late' : 'backlog.none'))),
-    facts(['backlog.holds', holds === null ? t('backlog.unknown') : since(holds, oldest_outbox_ms)], ['backlog.due', since(due_left, oldest_due_s * 1_000)]),
+    facts(['backlog.holds', since(holds, oldest_hold_s)], ['backlog.due', since(due, oldest_due_s)]),
   ];
 }
 

@@ -123,6 +123,7 @@ function withdrawals(id, signal) {
 
 /** What the log has of requests that were refused or came to nothing, the newest first. @param {string[]} which @param {AbortSignal} signal */
 export async function refused(which, signal) {
+  if (!config.log) return h('p', { class: 'hint' }, t('refused.nolog'));
   const { output } = await tool(['story', '--refused', ...which, '--json'], { signal });
   if (!Array.isArray(output)) throw new Error(String(output));
   const rows = /** @type {Row[]} */ (output);

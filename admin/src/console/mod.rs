@@ -48,7 +48,8 @@ struct Console {
 /// Serves the page until the process ends.
 pub async fn run(deployment: Deployment, via: Option<String>, options: Options) -> Result<Infallible, Failed> {
     let target = Target::new(&options).await?;
-    let config = json!({"api": API, "tool": true, "signs": target.signs(), "who": target.who().await});
+    let has_log = !options.log.is_empty();
+    let config = json!({"api": API, "tool": true, "log": has_log, "signs": target.signs(), "who": target.who().await});
     let unusable = |error| Failed::File(options.listen.to_string(), error);
     let listener = TcpListener::bind(options.listen).await.map_err(unusable)?;
     let address = listener.local_addr().map_err(unusable)?;

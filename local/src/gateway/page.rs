@@ -42,7 +42,7 @@ fn config(Settings { limits, user_withdrawals, base_path, .. }: &Settings) -> Re
 
 /// What the console must know: here nobody signs, and any caller is the operator.
 fn config_of_console(Settings { base_path, has_tool, .. }: &Settings) -> Response<Body> {
-    files::config(&json!({"api": base_path, "tool": has_tool, "signs": "nothing", "who": null}))
+    files::config(&json!({"api": base_path, "tool": has_tool, "log": has_tool, "signs": "nothing", "who": null}))
 }
 
 #[cfg(test)]

@@ -78,7 +78,7 @@ async fn each_command_says_the_same_as_beside_the_stores() {
         assert_eq!(near.text, far.text, "{arguments:?}");
     }
     let waiting = via(&api, OPERATOR, &["backlog"]).await.with(0);
-    assert!(waiting.text.starts_with("holds that wait: 1, the oldest for "), "{waiting:?}");
+    assert!(waiting.line("holds ").ends_with(" 1"), "{waiting:?}");
     add_to_balance(&world, "ann").await;
     let (near, far) = (admin(&world, &["audit"]).await.with(1), via(&api, OPERATOR, &["audit"]).await.with(1));
     assert_eq!(near.text, far.text);

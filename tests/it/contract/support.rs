@@ -78,17 +78,24 @@ async fn a_repeated_request_leaves_one_deed() {
     let bots = json!({"reason": "a bot"});
     api.put("/operator/users/bob/suspension").json(&bots).await.expect(200);
     assert_eq!(lift().await.status, 204);
-    api.put("/operator/users/bob/suspension").key("s2").json(&bots).await.expect(200);
+    let again = || api.put("/operator/users/bob/suspension").key("s2").json(&bots);
+    let stands = again().await.expect(200);
+    assert_eq!(again().await.expect(200), stands);
     api.call("DELETE", "/operator/users/bob/suspension").await;
-    api.put("/operator/users/bob/suspension").key("s2").json(&bots).await.expect(200);
+    again().await.expect(200);
     assert_eq!(api.get("/wallets/bob").await.expect(200).get("suspension"), None);
+    let limit_bob = |most: u64, key| api.put("/operator/users/bob/limits").key(key).json(&json!({"deposit_max": most}));
+    for (most, key) in [(7, "x2"), (7, "x3"), (8, "x4"), (7, "x3")] {
+        limit_bob(most, key).await.expect(200);
+    }
+    assert_eq!(api.get("/operator/users/bob/limits").await.expect(200)["deposit_max"], 8);
     assert_eq!(
         column(&api, "/operator/deeds?user_id=bob", "deeds", "deed").await,
-        ["lift", "suspend", "suspend", "lift"]
+        ["limit", "limit", "limit", "lift", "suspend", "suspend", "lift"]
     );
-    for paused in [true, false, true] {
+    for (paused, key) in [(true, "p1"), (true, "p2"), (false, "p3"), (true, "p1"), (true, "p2")] {
         let body = json!({"paused": paused, "reason": "stop"});
-        api.put("/operator/sending").key(if paused { "p1" } else { "p2" }).json(&body).await.expect(200);
+        api.put("/operator/sending").key(key).json(&body).await.expect(200);
     }
     assert_eq!(api.get("/operator/sending").await.expect(200)["paused"], false);
     let bad = api.put("/operator/sending").key("a,b").json(&json!({"paused": false})).await;

@@ -28,7 +28,7 @@ const english = {
   'user.wallet': 'Wallet', 'user.movements': 'Movements', 'user.sent': 'Packets sent', 'user.won': 'Slips won', 'user.withdrawals': 'Withdrawals', 'user.deeds': 'What we did', 'user.keys': 'Used of each limit', 'user.refused': 'Refused in three days',
   'user.keys.none': 'They won nothing that has a limit.', 'user.day': 'Only this day', 'user.active': 'Not suspended', 'user.suspended': 'Suspended: may not send or withdraw', 'user.suspended.grabs': 'Suspended: may not send, withdraw or grab',
   'limits.everybody': 'as for everybody', 'limits.set': 'Own limits set', 'limits.day': '{amount} a day', 'limits.deposit': '{amount} a deposit', 'limit.key': 'Key', 'limit.wins': 'Wins', 'limit.times': { one: '1 win', other: '{count} wins' },
-  'refused.none': 'The log has no refusal.',
+  'refused.nolog': 'The console has no log: start it with --log.', 'refused.none': 'The log has no refusal.',
 
   'packet.money': '{claimed} of {total} slips won: {kept}. Left: {left}. Gone back: {back}.', 'packet.closed': 'Closed by the operator', 'packet.guard': 'Needed to grab',
   'packet.times': 'From send to settlement', 'packet.slips': 'Slips', 'packet.who': 'What did this user do here?', 'packet.who.ask': 'Ask',
@@ -47,7 +47,7 @@ const english = {
   'state.audit': 'Audit of the last 24 hours', 'state.audit.run': 'Audit', 'state.audit.hint': 'Reads what changed since, and adds it up.',
   'sending.on': 'Packets can be sent.', 'sending.paused': 'Sending is paused.', 'sending.history': 'Decisions before',
   'webhooks.well': 'Events are delivered.', 'webhooks.failing': 'The receiver fails.', 'webhooks.disabled': 'No event is delivered: disabled.', 'webhooks.answer': 'Last failure', 'webhooks.off': 'Put off until', 'webhooks.oldest': 'Oldest waiting', 'webhooks.queue': 'Queue',
-  'backlog.none': 'Nothing is late.', 'backlog.late': 'Settling is late.', 'backlog.holds': 'Holds', 'backlog.due': 'Refunds', 'backlog.unknown': 'Redis does not say',
+  'backlog.none': 'Nothing is late.', 'backlog.late': 'Settling is late.', 'backlog.holds': 'Holds', 'backlog.due': 'Refunds',
   'parked.none': 'No hold is parked.', 'parked.slip': 'slip {slip}',
   'audit.right': 'All money is accounted for.', 'audit.wrong': { one: '1 thing is wrong.', other: '{count} things are wrong.' }, 'audit.packets': 'Packets', 'audit.deposited': 'Deposited', 'audit.withdrawn': 'Withdrawn', 'audit.wallets': 'In wallets', 'audit.pending': 'In pending withdrawals', 'audit.slips': 'In packets',
 

@@ -27,7 +27,7 @@ export const texts = {
   'user.wallet': '钱包', 'user.movements': '流水', 'user.sent': '发出的红包', 'user.won': '抢到的红包', 'user.withdrawals': '提现', 'user.deeds': '我们做过什么', 'user.keys': '各项限额已用', 'user.refused': '三天内被拒',
   'user.keys.none': '没有抢过有限额的红包。', 'user.day': '只看这一天', 'user.active': '未被停用', 'user.suspended': '已停用：不能发红包和提现', 'user.suspended.grabs': '已停用：不能发红包、提现和抢红包',
   'limits.everybody': '与大家相同', 'limits.set': '单独限额设于', 'limits.day': '每天 {amount}', 'limits.deposit': '每次充值 {amount}', 'limit.key': '限额名', 'limit.wins': '次数', 'limit.times': { other: '{count} 次' },
-  'refused.none': '日志里没有被拒的请求。',
+  'refused.nolog': '控制台没有日志：请用 --log 启动。', 'refused.none': '日志里没有被拒的请求。',
 
   'packet.money': '{total} 份中抢走 {claimed} 份：{kept}。剩余：{left}。已退回：{back}。', 'packet.closed': '由运营者关闭', 'packet.guard': '抢的条件',
   'packet.times': '从发出到结清', 'packet.slips': '各份', 'packet.who': '这位用户在这里做了什么？', 'packet.who.ask': '查',
@@ -46,7 +46,7 @@ export const texts = {
   'state.audit': '近 24 小时的核对', 'state.audit.run': '核对', 'state.audit.hint': '读取期间的变化并加总。',
   'sending.on': '可以发红包。', 'sending.paused': '发红包已暂停。', 'sending.history': '以前的决定',
   'webhooks.well': '事件正常送达。', 'webhooks.failing': '接收方出错。', 'webhooks.disabled': '已停用，不送事件。', 'webhooks.answer': '上次失败', 'webhooks.off': '推迟到', 'webhooks.oldest': '最早的待送', 'webhooks.queue': '队列',
-  'backlog.none': '没有延误。', 'backlog.late': '结算有延误。', 'backlog.holds': '占位', 'backlog.due': '待退款的红包', 'backlog.unknown': 'Redis 没有回答',
+  'backlog.none': '没有延误。', 'backlog.late': '结算有延误。', 'backlog.holds': '占位', 'backlog.due': '待退款的红包',
   'parked.none': '没有搁置的份。', 'parked.slip': '第 {slip} 份',
   'audit.right': '所有的钱都对得上。', 'audit.wrong': { other: '{count} 处不对。' }, 'audit.packets': '红包', 'audit.deposited': '充值', 'audit.withdrawn': '提走', 'audit.wallets': '在钱包里', 'audit.pending': '在待处理提现里', 'audit.slips': '在红包里',
 

@@ -27,7 +27,7 @@ export const texts = {
   'user.wallet': '錢包', 'user.movements': '收支', 'user.sent': '發出的紅包', 'user.won': '搶到的紅包', 'user.withdrawals': '提領', 'user.deeds': '我們做過什麼', 'user.keys': '各項限額已用', 'user.refused': '三天內被拒',
   'user.keys.none': '沒有搶過有限額的紅包。', 'user.day': '只看這一天', 'user.active': '未被停用', 'user.suspended': '已停用：不能發紅包和提領', 'user.suspended.grabs': '已停用：不能發紅包、提領和搶紅包',
   'limits.everybody': '與大家相同', 'limits.set': '單獨限額設於', 'limits.day': '每天 {amount}', 'limits.deposit': '每次儲值 {amount}', 'limit.key': '限額名', 'limit.wins': '次數', 'limit.times': { other: '{count} 次' },
-  'refused.none': '記錄檔裡沒有被拒的請求。',
+  'refused.nolog': '控制台沒有日誌：請用 --log 啟動。', 'refused.none': '記錄檔裡沒有被拒的請求。',
 
   'packet.money': '{total} 份中搶走 {claimed} 份：{kept}。剩餘：{left}。已退還：{back}。', 'packet.closed': '由營運者關閉', 'packet.guard': '搶的條件',
   'packet.times': '從發出到結清', 'packet.slips': '各份', 'packet.who': '這位使用者在這裡做了什麼？', 'packet.who.ask': '查',
@@ -46,7 +46,7 @@ export const texts = {
   'state.audit': '近 24 小時的核對', 'state.audit.run': '核對', 'state.audit.hint': '讀取期間的變化並加總。',
   'sending.on': '可以發紅包。', 'sending.paused': '發紅包已暫停。', 'sending.history': '以前的決定',
   'webhooks.well': '事件正常送達。', 'webhooks.failing': '接收方出錯。', 'webhooks.disabled': '已停用，不送事件。', 'webhooks.answer': '上次失敗', 'webhooks.off': '推遲到', 'webhooks.oldest': '最早的待送', 'webhooks.queue': '佇列',
-  'backlog.none': '沒有延誤。', 'backlog.late': '結算有延誤。', 'backlog.holds': '佔位', 'backlog.due': '待退款的紅包', 'backlog.unknown': 'Redis 沒有回答',
+  'backlog.none': '沒有延誤。', 'backlog.late': '結算有延誤。', 'backlog.holds': '佔位', 'backlog.due': '待退款的紅包',
   'parked.none': '沒有擱置的份。', 'parked.slip': '第 {slip} 份',
   'audit.right': '所有的錢都對得上。', 'audit.wrong': { other: '{count} 處不對。' }, 'audit.packets': '紅包', 'audit.deposited': '儲值', 'audit.withdrawn': '提走', 'audit.wallets': '在錢包裡', 'audit.pending': '在待處理提領裡', 'audit.slips': '在紅包裡',
 

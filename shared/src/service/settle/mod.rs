@@ -161,8 +161,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         oldest.ok().map(|oldest| oldest.map_or(0, |at| self.stores.clock.now().since(at).as_secs()))
     }
 
-    /// Settles what lies in `partitions`, until `deadline`. The next run does the rest. If `deadline` is past, it changes nothing, and only
-    /// counts what is left.
+    /// Settles what lies in `partitions`, until `deadline`. The next run does the rest.
     pub async fn run(&self, partitions: RangeInclusive<u32>, deadline: Instant) -> Result<RunReport, Failure> {
         // Several runs may share the partitions. One of them does what is in none.
         let is_first = partitions.contains(&0);
@@ -170,7 +169,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         let half_time = Instant::now() + deadline.saturating_duration_since(Instant::now()) / 2;
         let mut visits = self.outboxes.visit_all(partitions.clone(), half_time).await;
         let now = self.stores.clock.now();
-        if is_first && Instant::now() < deadline {
+        if is_first {
             Box::pin(self.carry_out_orders(now)).await;
         }
         let run = Run { partitions, now, until: now.before(self.grace), deadline, troubled: Mutex::default() };

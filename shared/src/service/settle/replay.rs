@@ -1,6 +1,6 @@
-use crate::domain::{Claim, Decision, Hold, PartId, Partition, Signer};
+use crate::domain::{Claim, Decision, Hold, PartId, Signer};
 use crate::ledger::{ClaimOutcome, ClaimRefusal, LedgerError};
-use crate::ports::{HotStore, OutboxEntry, Table};
+use crate::ports::{HotStore, Table};
 use crate::service::{Failure, Stores};
 
 /// The operator's use case replay: tries again to persist holds that settle has parked.
@@ -30,16 +30,6 @@ impl<T: Table, H: HotStore> Replay<T, H> {
     /// Replays parked holds in these stores, in the name of `by`.
     pub const fn new(stores: Stores<T, H>, by: Option<Signer>) -> Self {
         Self { stores, by }
-    }
-
-    /// The parked holds of a partition, by part and then by time.
-    pub async fn parked(&self, partition: Partition) -> Result<Vec<(PartId, OutboxEntry)>, Failure> {
-        let mut parked = Vec::new();
-        for part in self.stores.hot.pending_parts(partition).await? {
-            let held = self.stores.hot.outbox(part).await?;
-            parked.extend(held.into_iter().filter(|held| held.parked.is_some()).map(|held| (part, held)));
-        }
-        Ok(parked)
     }
 
     /// Tries to persist one hold.
