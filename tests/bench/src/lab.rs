@@ -113,12 +113,6 @@ impl Lab {
         self.cells
     }
 
-    /// The grabs per second of a cell. `None` if it was not measured.
-    pub fn per_s(&self, workload: &str, scheme: &str) -> Option<f64> {
-        let cell = self.cells.iter().find(|cell| cell.workload == workload && cell.scheme == scheme)?;
-        Some(cell.per_s().median)
-    }
-
     /// A round of a design with its published client.
     pub async fn threads(&mut self, workload: &'static str, design: &dyn Design, rush: &Rush) -> Result<(), BoxError> {
         let (redis, time) = (self.redis.clone(), self.time);

@@ -22,6 +22,11 @@ const CROWD: u32 = 10_000;
 const WITH_LEDGER: usize = 64;
 /// The workload L on `PostgreSQL`, and two of its schemes: the report compares them.
 pub const POSTGRES: &str = "L postgres";
+/// Grabs that come at a pace.
+const PACES: [(&str, f64); 2] = [
+    ("ours on PostgreSQL, 10,000 come in a second", 10_000.0),
+    ("ours on PostgreSQL, 5,000 come in a second", 5_000.0),
+];
 pub const FASTEST: &str = "ours on PostgreSQL";
 pub const BARE_SQL: &str = "bare SQL on PostgreSQL";
 /// Requests in flight there: a rush.
@@ -108,8 +113,8 @@ pub async fn l(lab: &mut Lab) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// (L) 10 packets of 2,000 slips, whose claims `PostgreSQL` has on its disk: as fast as they go, and at half of that pace. Then plain
-/// statements with the same rows.
+/// (L) 10 packets of 2,000 slips, whose claims `PostgreSQL` has on its disk: as fast as they go, and as they come. Then plain statements with
+/// the same rows.
 pub async fn l_postgres(lab: &mut Lab) -> Result<(), BoxError> {
     let server = Postgres::start(&[]);
     let database = Database::new(&server.url(), &Authorities::System)?;
@@ -121,9 +126,9 @@ pub async fn l_postgres(lab: &mut Lab) -> Result<(), BoxError> {
         lab.concurrent(POSTGRES, FASTEST, &ours, &rush, WITH_POSTGRES).await?;
         let time = lab.time;
         lab.round(POSTGRES, BARE_SQL, &rush, async || bare.claims(&rush, time).await).await?;
-        if let Some(fastest) = lab.per_s(POSTGRES, FASTEST) {
-            let paced = Arc::new(Rush { per_s: Some(fastest / 2.0), ..Rush::spread(10, 2_000) });
-            lab.concurrent(POSTGRES, "ours on PostgreSQL, at half of that pace", &ours, &paced, WITH_POSTGRES).await?;
+        for (name, per_s) in PACES {
+            let paced = Arc::new(Rush { per_s: Some(per_s), ..Rush::spread(10, 2_000) });
+            lab.concurrent(POSTGRES, name, &ours, &paced, WITH_POSTGRES).await?;
         }
     }
     Ok(())
