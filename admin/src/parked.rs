@@ -92,7 +92,7 @@ pub async fn all_held(deployed: &Deployed) -> Result<Vec<(PartId, OutboxEntry)>,
     };
     let partitions: Vec<Vec<(PartId, OutboxEntry)>> =
         stream::iter(0..PARTITIONS).map(of_partition).buffered(PARTITIONS_AT_ONCE).try_collect().await?;
-    Ok(partitions.concat())
+    Ok(partitions.into_iter().flatten().collect())
 }
 
 impl Row {

@@ -187,7 +187,7 @@ def test_all_other_commands_are_forbidden(server, command):
     assert not may(server, command)
 
 
-# What the commands of hongbao-admin that read ask of Redis, besides signing in: packet, and parked.
+# What the commands of hongbao-admin that read ask of Redis, besides signing in: packet, parked, and backlog.
 READING = {"EVAL", "EVALSHA", "ZRANGE"} | commands_of(ROOT / "admin/src/inspect.lua") | commands_of(
     ROOT / "shared/src/redis/lua/outbox.lua"
 )

@@ -10,7 +10,7 @@ import { withdrawalCells } from './withdrawals.js';
 
 /** @typedef {import('./calls.js').Row} Row */
 
-/** From when on the deployment's alarms `OutboxAge` and `RefundsLate` cry. */
+/** From when on the deployment's alarms `OutboxAge` and `RefundsLate` cry: the latter counts from the grace after an expiry on. */
 const LATE = { hold_s: 120, due_s: 900 };
 
 /** Calls: 6 at once, and 3 of the tool; an audit and the queue of webhooks when somebody asks. @param {HTMLElement} root @param {AbortSignal} signal */

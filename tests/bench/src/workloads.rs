@@ -22,13 +22,13 @@ const CROWD: u32 = 10_000;
 const WITH_LEDGER: usize = 64;
 /// The workload L on `PostgreSQL`, and two of its schemes: the report compares them.
 pub const POSTGRES: &str = "L postgres";
+pub const FASTEST: &str = "ours on PostgreSQL";
+pub const BARE_SQL: &str = "bare SQL on PostgreSQL";
 /// Grabs that come at a pace.
 const PACES: [(&str, f64); 2] = [
     ("ours on PostgreSQL, 10,000 come in a second", 10_000.0),
     ("ours on PostgreSQL, 5,000 come in a second", 5_000.0),
 ];
-pub const FASTEST: &str = "ours on PostgreSQL";
-pub const BARE_SQL: &str = "bare SQL on PostgreSQL";
 /// Requests in flight there: a rush.
 const WITH_POSTGRES: usize = 256;
 
