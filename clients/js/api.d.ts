@@ -842,7 +842,7 @@ export interface paths {
         post?: never;
         /**
          * Lift a user's suspension
-         * @description Does nothing if the user is not suspended.
+         * @description Changes nothing if the user is not suspended.
          */
         delete: operations["liftSuspension"];
         options?: never;
@@ -901,7 +901,8 @@ export interface paths {
         /**
          * What operators did
          * @description Everything that was done with a reason, and each suspension, limit, pause and close, the newest first. A deed stands in the same transaction as
-         *     what it did. A deposit, a withdrawal, and its end are deeds only if their request had a reason.
+         *     what it did. A deposit, a withdrawal, and its end are deeds only if their request had a reason. A request with an idempotency key that found
+         *     nothing to change is one whose `before` equals its `after`.
          */
         get: operations["listDeeds"];
         put?: never;
@@ -2801,8 +2802,8 @@ export interface components {
         IdempotencyKey: components["schemas"]["IdempotencyKey"];
         /**
          * @description A key of this request, spelled as that of a send. A request with the key of one of the last 50 deeds, of the same kind, changes nothing. A
-         *     suspension is answered as it was made then; the others show what stands now. So a request with a key is a deed even if it found nothing to
-         *     change.
+         *     suspension that it made is answered as it was made then; all else shows what stands now. So a request with a key is a deed even if it found
+         *     nothing to change.
          * @example lift-alice-1
          */
         DeedKey: components["schemas"]["IdempotencyKey"];
@@ -4201,8 +4202,8 @@ export interface operations {
             header?: {
                 /**
                  * @description A key of this request, spelled as that of a send. A request with the key of one of the last 50 deeds, of the same kind, changes nothing. A
-                 *     suspension is answered as it was made then; the others show what stands now. So a request with a key is a deed even if it found nothing to
-                 *     change.
+                 *     suspension that it made is answered as it was made then; all else shows what stands now. So a request with a key is a deed even if it found
+                 *     nothing to change.
                  * @example lift-alice-1
                  */
                 "Idempotency-Key"?: components["parameters"]["DeedKey"];
@@ -4245,8 +4246,8 @@ export interface operations {
             header?: {
                 /**
                  * @description A key of this request, spelled as that of a send. A request with the key of one of the last 50 deeds, of the same kind, changes nothing. A
-                 *     suspension is answered as it was made then; the others show what stands now. So a request with a key is a deed even if it found nothing to
-                 *     change.
+                 *     suspension that it made is answered as it was made then; all else shows what stands now. So a request with a key is a deed even if it found
+                 *     nothing to change.
                  * @example lift-alice-1
                  */
                 "Idempotency-Key"?: components["parameters"]["DeedKey"];
@@ -4542,8 +4543,8 @@ export interface operations {
             header?: {
                 /**
                  * @description A key of this request, spelled as that of a send. A request with the key of one of the last 50 deeds, of the same kind, changes nothing. A
-                 *     suspension is answered as it was made then; the others show what stands now. So a request with a key is a deed even if it found nothing to
-                 *     change.
+                 *     suspension that it made is answered as it was made then; all else shows what stands now. So a request with a key is a deed even if it found
+                 *     nothing to change.
                  * @example lift-alice-1
                  */
                 "Idempotency-Key"?: components["parameters"]["DeedKey"];
@@ -4652,8 +4653,8 @@ export interface operations {
             header?: {
                 /**
                  * @description A key of this request, spelled as that of a send. A request with the key of one of the last 50 deeds, of the same kind, changes nothing. A
-                 *     suspension is answered as it was made then; the others show what stands now. So a request with a key is a deed even if it found nothing to
-                 *     change.
+                 *     suspension that it made is answered as it was made then; all else shows what stands now. So a request with a key is a deed even if it found
+                 *     nothing to change.
                  * @example lift-alice-1
                  */
                 "Idempotency-Key"?: components["parameters"]["DeedKey"];

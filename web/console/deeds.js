@@ -19,7 +19,7 @@ export function deedsOf(signal, userId) {
 /** @param {Row} deed @param {string} [known] the user whom all of these are about */
 function cellsOf({ at, deed, user_id, packet_id, reference, id, reason, before, after, by }, known) {
   const about = [packet_id ? packetLink(packet_id) : reference && referenceLink(reference, user_id), user_id && user_id !== known && userLink(user_id), id && h('code', null, id)];
-  return [signedAt(at, by), h('div', { class: 'about' }, h('strong', null, named('deed', deed)), ...about.filter(Boolean), change(before, after, reason)), written(reason)];
+  return [signedAt(at, by), h('div', { class: 'about' }, h('strong', null, named('deed', deed)), ...about.filter(Boolean), change(deed, before, after, reason)), written(reason)];
 }
 
 /** One line about a deed. @param {Row} deed */
@@ -32,8 +32,12 @@ function shown(name, value) {
   return typeof value === 'number' && /amount|max|balance|pending/.test(name) ? money(value) : String(value);
 }
 
-/** @param {Row | null} before @param {Row | null} after @param {string | null} reason which is shown beside */
-function change(before, after, reason) {
+/** Decisions. Other deeds don't show what they changed. */
+const DECISIONS = ['suspend', 'lift', 'limit', 'pause', 'resume'];
+
+/** @param {string} deed @param {Row | null} before @param {Row | null} after @param {string | null} reason which is shown beside */
+function change(deed, before, after, reason) {
+  if (DECISIONS.includes(deed) && JSON.stringify(before) === JSON.stringify(after)) return h('span', { class: 'hint' }, t('deeds.same'));
   const names = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])];
   const rows = names.filter((name) => shown(name, before?.[name]) !== shown(name, after?.[name]) && !(name === 'reason' && after?.[name] === reason));
   return rows.length > 0 && h('ul', { class: 'change' }, ...rows.map((name) => h('li', null, `${named('field', name)}: `, ...(before ? [h('bdi', null, shown(name, before[name])), ' → '] : []), h('bdi', null, shown(name, after?.[name])))));

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::commit::Committed;
 use super::{Ledger, LedgerError, items, keys};
-use crate::domain::{Deed, DeedKind, Mandate, OperatorReason, SendingDecision, Timestamp};
+use crate::domain::{Deed, DeedKind, IdempotencyKey, Mandate, OperatorReason, SendingDecision, Timestamp};
 use crate::ports::{Item, Query, Table, Write};
 
 /// How many decisions a request is compared with, by its idempotency key.
@@ -28,26 +28,39 @@ impl<T: Table> Ledger<T> {
         self.table.query(query).await?.into_iter().map(items::read).collect()
     }
 
-    /// Writes a decision, with a time above that of each one before, whatever the clocks say. The same once more without a key, or any with a
-    /// key that one of the last decisions has, leaves all as it is. Returns the one that stands, which is another one if two came at once.
+    /// Writes a decision, with a time above that of each one before, whatever the clocks say. The same once more, or one with a key that
+    /// one of the last decisions has, leaves all as it is. Returns the one that stands, which is another one if two came at once.
     pub async fn decide_sending(&self, decision: SendingDecision) -> Result<SendingDecision, LedgerError> {
         let mut decision = decision;
+        let kind = if decision.paused { DeedKind::Pause } else { DeedKind::Resume };
         loop {
             let last = self.sending_decisions(KEYS_KNOWN).await?;
-            let is_known = decision.key.is_some() && last.iter().any(|past| past.key == decision.key);
+            let is_known = decision.key.is_some() && {
+                let is_this = |key: &Option<IdempotencyKey>| *key == decision.key;
+                let noted = self.deeds(None, None, KEYS_KNOWN).await?.rows;
+                last.iter().any(|past| past.paused == decision.paused && is_this(&past.key))
+                    || noted.iter().any(|past| past.deed == kind && is_this(&past.key))
+            };
             let standing = last.into_iter().next();
             let mut follows = Timestamp::default();
             let mut deed = Deed {
                 after: Some(shown(&decision)),
                 ..Deed::new(
-                    if decision.paused { DeedKind::Pause } else { DeedKind::Resume },
+                    kind,
                     Mandate { by: decision.by.as_ref(), reason: decision.reason.as_ref(), key: decision.key.as_ref() },
                     decision.at,
                 )
             };
             if let Some(last) = standing {
-                let is_same = (last.paused, &last.reason) == (decision.paused, &decision.reason);
-                if is_known || is_same && decision.key.is_none() {
+                if is_known {
+                    return Ok(last);
+                }
+                if (last.paused, &last.reason) == (decision.paused, &decision.reason) {
+                    // Its key must be known, or it could find something when it is repeated.
+                    if decision.key.is_some() {
+                        deed.before.clone_from(&deed.after);
+                        self.note_deed(&deed).await?;
+                    }
                     return Ok(last);
                 }
                 decision.at = decision.at.max(Timestamp::from_ms(last.at.ms() + 1));

@@ -103,8 +103,12 @@ impl<T: Table> Ledger<T> {
             Ok(Change { deed, set, remove, is_new, is_decided: true })
         };
         let done = self.decide_on(DeedKind::Suspend, user, key, decide).await?;
-        // One that found nothing to do was answered with the suspension that stood.
-        let done = done.filter(|done| done.before != done.after);
+        // One that found the same suspension was answered with that one.
+        if done.as_ref().is_some_and(|done| done.before == done.after)
+            && let Some(standing) = self.account(user).await?.1
+        {
+            return Ok(Some(standing));
+        }
         Ok(done.and_then(|Deed { reason, at, by, after, .. }| {
             let grabs = after.and_then(|after| after["grabs"].as_bool()).unwrap_or_default();
             Some(Suspension { intervention: Intervention { reason: reason?, at, by }, grabs })

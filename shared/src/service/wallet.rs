@@ -96,8 +96,7 @@ impl<T: Table> Wallets<T> {
         Ok(self.ledger.sending().await?)
     }
 
-    /// Pauses sending, or lets it go on, for the mandate's reason. The same once more leaves the decision as it is, unless it
-    /// has a key.
+    /// Pauses sending, or lets it go on, for the mandate's reason. The same once more leaves the decision as it is.
     pub async fn decide_sending(&self, paused: bool, mandate: Mandate<'_>) -> Result<SendingDecision, Failure> {
         let Mandate { by, reason, key } = mandate;
         let (at, by) = (self.clock.now(), by.cloned());

@@ -82,7 +82,7 @@ async fn a_repeated_request_leaves_one_deed() {
     let stands = again().await.expect(200);
     assert_eq!(again().await.expect(200), stands);
     api.call("DELETE", "/operator/users/bob/suspension").await;
-    again().await.expect(200);
+    assert_eq!(again().await.expect(200)["reason"], "a bot");
     assert_eq!(api.get("/wallets/bob").await.expect(200).get("suspension"), None);
     let limit_bob = |most: u64, key| api.put("/operator/users/bob/limits").key(key).json(&json!({"deposit_max": most}));
     for (most, key) in [(7, "x2"), (7, "x3"), (8, "x4"), (7, "x3")] {
@@ -98,6 +98,19 @@ async fn a_repeated_request_leaves_one_deed() {
         api.put("/operator/sending").key(key).json(&body).await.expect(200);
     }
     assert_eq!(api.get("/operator/sending").await.expect(200)["paused"], false);
+    // What was so already is no new decision.
+    let (mut paused, mut said) = (json!({"paused": true, "reason": "bots"}), Vec::new());
+    for key in ["p4", "p5"] {
+        said.push(api.put("/operator/sending").key(key).json(&paused).await.expect(200));
+    }
+    assert_eq!(said[0], said[1]);
+    let newest = &api.get("/operator/deeds?limit=2").await.expect(200)["deeds"];
+    let is_said = |deed: &Value| deed["deed"] == "pause" && deed["after"]["reason"] == "bots";
+    assert!(is_said(&newest[0]) && is_said(&newest[1]), "{newest}");
+    assert_eq!(newest[0]["before"], newest[0]["after"]);
+    // A key counts for requests of one kind.
+    paused["paused"] = json!(false);
+    assert_eq!(api.put("/operator/sending").key("p4").json(&paused).await.expect(200)["paused"], false);
     let bad = api.put("/operator/sending").key("a,b").json(&json!({"paused": false})).await;
     assert_eq!(bad.refused(400, "invalid-request"), ["Idempotency-Key"]);
 }
