@@ -46,6 +46,8 @@ pub struct Settings {
     pub user_withdrawals: bool,
     /// Whether the console can run commands.
     pub has_tool: bool,
+    /// Whether these read a log.
+    pub has_log: bool,
 }
 
 /// Who may come in.

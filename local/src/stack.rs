@@ -136,6 +136,7 @@ impl Stack {
             limits: config.policy.limits.clone(),
             user_withdrawals: config.user_withdrawals,
             has_tool: tool.is_some(),
+            has_log: tool.as_ref().is_some_and(|tool| !tool.log.is_empty()),
         };
         Ok(Self {
             functions: RwLock::new(functions),

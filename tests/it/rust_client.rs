@@ -237,14 +237,16 @@ async fn a_problem_says_when_to_come_again_and_one_of_a_later_version_counts_as_
         ("503 Service Unavailable", ProblemCode::Unavailable),
         ("422 Unprocessable Entity", ProblemCode::IdempotencyKeyReused),
     ] {
-        let body = json!({"code": "later", "detail": "what it is", "request_id": "r", "later": 1, "errors": []});
+        let body = json!({
+            "code": "later", "detail": "what it is", "request_id": "r", "trace_id": "t", "later": 1, "errors": []
+        });
         let (url, served) = service(vec![answer(status, "", &body)]).await;
         let alice = client(&url, by("alice")).retrying(Retries::NONE);
         let error = alice.send("k", &SendRequest::new(Split::Equal, 1, 1)).await.unwrap_err();
         let Error::Problem(problem) = error else { panic!("{error:?}") };
         assert_eq!(
-            (problem.code, &*problem.detail, problem.request_id.as_deref()),
-            (expected, "what it is", Some("r"))
+            (problem.code, &*problem.detail, problem.request_id.as_deref(), problem.trace_id.as_deref()),
+            (expected, "what it is", Some("r"), Some("t"))
         );
         served.await.unwrap();
     }

@@ -41,8 +41,8 @@ fn config(Settings { limits, user_withdrawals, base_path, .. }: &Settings) -> Re
 }
 
 /// What the console must know: here nobody signs, and any caller is the operator.
-fn config_of_console(Settings { base_path, has_tool, .. }: &Settings) -> Response<Body> {
-    files::config(&json!({"api": base_path, "tool": has_tool, "log": has_tool, "signs": "nothing", "who": null}))
+fn config_of_console(Settings { base_path, has_tool, has_log, .. }: &Settings) -> Response<Body> {
+    files::config(&json!({"api": base_path, "tool": has_tool, "log": has_log, "signs": "nothing", "who": null}))
 }
 
 #[cfg(test)]

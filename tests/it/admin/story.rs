@@ -109,12 +109,28 @@ async fn a_story_has_what_was_asked_and_answered_and_what_moved() {
     for secret in ["taker-", "alice", "greeting-7Qx2"] {
         assert!(!log.contains(secret), "the log has {secret}: {log}");
     }
-    let rows: Vec<String> = log.lines().map(|line| format!("2026-11-27 06:21:57.900\t{line}")).collect();
+    // The line of a hold of bob's slip names no user. That of a void hold was another's.
+    let of_hold = |message: &str| {
+        let fields = json!({"message": message, "packet_id": packet, "slip": 0});
+        json!({"timestamp": "2026-11-27T06:21:57.900Z", "level": "INFO", "fields": fields}).to_string()
+    };
+    let holds = [of_hold("a hold was persisted"), of_hold("a hold is void")];
+    let lines = log.lines().chain(holds.iter().map(String::as_str));
+    let rows: Vec<String> = lines.map(|line| format!("2026-11-27 06:21:57.900\t{line}")).collect();
     let answer = folder.path().join("story.log");
     std::fs::write(&answer, rows.join("\n")).unwrap();
-    let of_answer =
-        story(folder.path(), "taker-bob", &[&ALWAYS[..], &["--log", answer.to_str().unwrap()]].concat()).await;
-    assert_eq!(of_answer.with(0).json().as_array().unwrap().len(), 2);
+    let with_answer = [&ALWAYS[..], &["--log", answer.to_str().unwrap()]].concat();
+    let of_answer = story(folder.path(), "taker-bob", &with_answer).await.with(0).json();
+    let whats = whats_of(&of_answer);
+    assert_eq!(
+        (whats.len(), whats.iter().filter(|what| **what == "a hold was persisted").count()),
+        (3, 1),
+        "{whats:?}"
+    );
+    let utf16: Vec<u8> = log.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    std::fs::write(&answer, utf16).unwrap();
+    let unread = story(folder.path(), "taker-bob", &with_answer).await.with(2);
+    assert!(unread.errors.ends_with("story.log is no text in UTF-8\n"), "{unread:?}");
 
     // And who a name of the log is. Carol has lost, so the ledger does not know her.
     let rows: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -51,7 +51,7 @@ const english = {
   'parked.none': 'No hold is parked.', 'parked.slip': 'slip {slip}',
   'audit.right': 'All money is accounted for.', 'audit.wrong': { one: '1 thing is wrong.', other: '{count} things are wrong.' }, 'audit.packets': 'Packets', 'audit.deposited': 'Deposited', 'audit.withdrawn': 'Withdrawn', 'audit.wallets': 'In wallets', 'audit.pending': 'In pending withdrawals', 'audit.slips': 'In packets',
 
-  'deeds.all': 'The newest first', 'deeds.none': 'No deed yet.',
+  'deeds.all': 'The newest first', 'deeds.same': 'It was so already.', 'deeds.none': 'No deed yet.',
   'deed.suspend': 'Suspend', 'deed.lift': 'Lift the suspension', 'deed.limit': 'Set limits', 'deed.deposit': 'Deposit', 'deed.withdraw': 'Withdraw', 'deed.post': 'Post', 'deed.void': 'Void', 'deed.close': 'Close the packet', 'deed.close-reference': 'Close all',
   'deed.pause': 'Pause sending', 'deed.resume': 'Resume sending', 'deed.enable-webhooks': 'Enable webhooks', 'deed.disable-webhooks': 'Disable webhooks', 'deed.replay': 'Try again', 'deed.rebuild': 'Rebuild Redis', 'deed.deliver': 'Deliver events', 'deed.erase': 'Erase data', 'deed.redeliver': 'Redeliver',
   'field.amount': 'Amount', 'field.reason': 'Reason', 'field.note': 'Note for the user', 'field.pending': 'Only reserve it', 'field.grabs': 'May not grab either', 'field.daily_sent_max': 'May send a day', 'field.deposit_max': 'Most of one deposit', 'field.balance': 'Balance', 'field.suspended': 'Suspended', 'field.paused': 'Paused', 'field.enabled': 'Enabled', 'field.status': 'State',

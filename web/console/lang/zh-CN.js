@@ -50,7 +50,7 @@ export const texts = {
   'parked.none': '没有搁置的份。', 'parked.slip': '第 {slip} 份',
   'audit.right': '所有的钱都对得上。', 'audit.wrong': { other: '{count} 处不对。' }, 'audit.packets': '红包', 'audit.deposited': '充值', 'audit.withdrawn': '提走', 'audit.wallets': '在钱包里', 'audit.pending': '在待处理提现里', 'audit.slips': '在红包里',
 
-  'deeds.all': '最新的在前', 'deeds.none': '还没有操作。',
+  'deeds.all': '最新的在前', 'deeds.same': '原本就是如此。', 'deeds.none': '还没有操作。',
   'deed.suspend': '停用', 'deed.lift': '恢复', 'deed.limit': '设限额', 'deed.deposit': '充值', 'deed.withdraw': '扣款', 'deed.post': '确认已付', 'deed.void': '作废', 'deed.close': '关闭红包', 'deed.close-reference': '全部关闭',
   'deed.pause': '暂停发红包', 'deed.resume': '恢复发红包', 'deed.enable-webhooks': '启用 Webhook', 'deed.disable-webhooks': '停用 Webhook', 'deed.replay': '重试', 'deed.rebuild': '重建 Redis', 'deed.deliver': '投递事件', 'deed.erase': '删除资料', 'deed.redeliver': '重新投递',
   'field.amount': '金额', 'field.reason': '原因', 'field.note': '给用户的备注', 'field.pending': '只预留', 'field.grabs': '也不能抢', 'field.daily_sent_max': '每天可发', 'field.deposit_max': '单次充值上限', 'field.balance': '余额', 'field.suspended': '停用', 'field.paused': '暂停', 'field.enabled': '启用', 'field.status': '状态',

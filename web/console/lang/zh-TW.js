@@ -50,7 +50,7 @@ export const texts = {
   'parked.none': '沒有擱置的份。', 'parked.slip': '第 {slip} 份',
   'audit.right': '所有的錢都對得上。', 'audit.wrong': { other: '{count} 處不對。' }, 'audit.packets': '紅包', 'audit.deposited': '儲值', 'audit.withdrawn': '提走', 'audit.wallets': '在錢包裡', 'audit.pending': '在待處理提領裡', 'audit.slips': '在紅包裡',
 
-  'deeds.all': '最新的在前', 'deeds.none': '還沒有操作。',
+  'deeds.all': '最新的在前', 'deeds.same': '原本就是如此。', 'deeds.none': '還沒有操作。',
   'deed.suspend': '停用', 'deed.lift': '恢復', 'deed.limit': '設限額', 'deed.deposit': '儲值', 'deed.withdraw': '扣款', 'deed.post': '確認已付', 'deed.void': '作廢', 'deed.close': '關閉紅包', 'deed.close-reference': '全部關閉',
   'deed.pause': '暫停發紅包', 'deed.resume': '恢復發紅包', 'deed.enable-webhooks': '啟用 Webhook', 'deed.disable-webhooks': '停用 Webhook', 'deed.replay': '重試', 'deed.rebuild': '重建 Redis', 'deed.deliver': '投遞事件', 'deed.erase': '刪除資料', 'deed.redeliver': '重新投遞',
   'field.amount': '金額', 'field.reason': '原因', 'field.note': '給使用者的備註', 'field.pending': '只預留', 'field.grabs': '也不能搶', 'field.daily_sent_max': '每天可發', 'field.deposit_max': '單次儲值上限', 'field.balance': '餘額', 'field.suspended': '停用', 'field.paused': '暫停', 'field.enabled': '啟用', 'field.status': '狀態',
