@@ -747,7 +747,7 @@ function claimsOf(sender_id, { limitKey, ...page }) {
 /** @param {ClaimsPage & MovementsPage & {reference?: string | undefined, before?: string | undefined, sender_id?: string, limit_key?: string | undefined, user_id?: string | undefined, state?: string | undefined, id?: string}} page */
 function query(page) {
   const parameters = new URLSearchParams();
-  for (const name of /** @type {const} */ (['sender_id', 'reference', 'limit_key', 'before', 'order', 'after', 'from', 'to', 'kind', 'limit', 'cursor'])) {
+  for (const name of /** @type {const} */ (['id', 'user_id', 'state', 'sender_id', 'reference', 'limit_key', 'before', 'order', 'after', 'from', 'to', 'kind', 'limit', 'cursor'])) {
     const value = page[name] ?? '';
     if (value !== '') parameters.set(name, String(value));
   }

@@ -97,6 +97,9 @@ test('parameters and bodies arrive as they are given, and ids are escaped', asyn
     'POST /packets/P/grab {}': (client) => client.grab('P'),
     'POST /users/a%7Cb/packets {"split":"equal","total_amount":1,"count":1}': (client) => client.forUser('a|b').send({ split: 'equal', total_amount: 1, count: 1 }, { key: 'k' }),
     'GET /wallets/a%7Cb/movements?limit=2': (client) => client.forUser('a|b').myMovements({ limit: 2 }),
+    'GET /operator/deeds?user_id=a%7Cb&limit=1': (client) => client.deeds({ user_id: 'a|b', limit: 1 }),
+    'GET /operator/users?state=suspended': (client) => client.decidedUsers({ state: 'suspended' }),
+    'GET /operator/movements?id=w&cursor=c': (client) => client.movementsWithId('w', { cursor: 'c' }),
     'GET /operator/packets?reference=order%3A17&limit=1&cursor=c': (client) => client.findPackets('order:17', { limit: 1, cursor: 'c' }),
   };
   for (const [request, call] of Object.entries(calls)) {
